@@ -1,0 +1,179 @@
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule is something that no text file of the repository may say. Patterns and
+// samples are written in pieces ("a"+"b"), so that this file keeps them too.
+type rule struct {
+	name   string
+	bad    *regexp.Regexp
+	flags  []string // lines that break it
+	passes []string // lines that do not, though they look similar
+}
+
+var rules = []rule{
+	{
+		name: "no path of one machine",
+		bad:  regexp.MustCompile(`(?:^|[^\w./$}~-])/(?:wor` + `k|roo` + `t|hom` + `e/\w+|User` + `s/\w+)(?:/|\b)`),
+		flags: []string{
+			"cd /wor" + "k/main", `dir := "/roo` + `t/x"`, "see (/hom" + "e/alice/x)", "/wor" + "k",
+		},
+		passes: []string{"/v1/wor" + "k", "$HOME/wor" + "k", "./wor" + "k/x", "/workers", "/rooted", "ProtectHome=yes", "https://x.example/roo" + "t"},
+	},
+	{
+		name:   "nothing left to do",
+		bad:    regexp.MustCompile(`\b(?:TO` + `DO|FIX` + `ME)\b|\bX` + `XX[:(]`),
+		flags:  []string{"// TO" + "DO: later", "# FIX" + "ME", "// X" + "XX(me): odd"},
+		passes: []string{`"currency":"X` + `XX"`, "mktemp /tmp/x.XXX" + "XXX", "todo"},
+	},
+	{
+		name: "the project speaks of itself, not of the place where it was written",
+		bad: regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
+			"sub" + "-?agents?", "(?:ai|coding) a" + "gents?", "cla" + "ude", "anth" + "ropic", "open" + "ai", "chat" + "gpt", "language mo" + "dels?",
+			"(?:this|earlier|previous|next) sess" + "ion", "proxy\\.gol" + "ang", "sum\\.gol" + "ang", "registry\\.np" + "mjs", "deb\\.deb" + "ian",
+			"(?:mission|contract|faults|reliability)\\.m" + "d", "seed\\.t" + "xt",
+		}, "|") + `)\b`),
+		flags: []string{
+			"a sub" + "agent wrote this", "Cla" + "ude", "GOPROXY=https://proxy.gol" + "ang.org", "see contract.m" + "d", "in this sess" + "ion",
+		},
+		passes: []string{"User-Agent: breakwater", "the contract of a store", "a session key", "CONTRIBUTING.md"},
+	},
+	{
+		name:   "no conflict left in",
+		bad:    regexp.MustCompile(`^(?:<{7} |={7}$|>{7} )`),
+		flags:  []string{strings.Repeat("<", 7) + " main", strings.Repeat("=", 7), strings.Repeat(">", 7) + " x"},
+		passes: []string{strings.Repeat("=", 8), "a " + strings.Repeat("=", 7)},
+	},
+}
+
+// find returns the numbers of the lines that break the rule.
+func (r rule) find(body []byte) (numbers []int) {
+	for i, line := range bytes.Split(body, []byte("\n")) {
+		if r.bad.Match(line) {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// texts returns every file of the repository that is text: no NUL byte in its
+// first 8,000, which is also how git tells.
+func texts(t testing.TB) map[string][]byte {
+	t.Helper()
+	top := root(t)
+	found := map[string][]byte{}
+	walk(t, func(name string) {
+		body, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(body[:min(len(body), 8000)], []byte{0}) {
+			found[name] = body
+		}
+	})
+	if len(found) == 0 {
+		t.Fatal("found no text file")
+	}
+	return found
+}
+
+func TestText(t *testing.T) {
+	all := texts(t)
+	for _, want := range []string{"go.mod", "internal/house/text_test.go"} {
+		if _, ok := all[want]; !ok {
+			t.Errorf("%s was not looked at", want)
+		}
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for name, body := range all {
+				for _, n := range r.find(body) {
+					t.Errorf("%s:%d: %s", name, n, r.name)
+				}
+			}
+		})
+	}
+}
+
+func TestText_rules_flag(t *testing.T) {
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			if len(r.flags) == 0 {
+				t.Fatal("the rule has no line that it must flag")
+			}
+			for _, line := range r.flags {
+				if got := r.find([]byte("fine\n" + line + "\n")); !slices.Equal(got, []int{2}) {
+					t.Errorf("%q: lines %v flagged, want [2]", line, got)
+				}
+			}
+			for _, line := range r.passes {
+				if got := r.find([]byte(line)); got != nil {
+					t.Errorf("%q is flagged", line)
+				}
+			}
+		})
+	}
+}
+
+// link matches the target of a Markdown link or image.
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// deadLinks returns the relative links of a document that lead to no file.
+func deadLinks(name string, body []byte, exists func(string) bool) (dead []string) {
+	for _, m := range link.FindAllSubmatch(body, -1) {
+		target, _, _ := strings.Cut(string(m[1]), "#")
+		if target == "" || strings.Contains(target, ":") {
+			continue // within the page, or to another host
+		}
+		if !exists(path.Join(path.Dir(name), target)) {
+			dead = append(dead, fmt.Sprintf("%s: the link to %s leads nowhere", name, target))
+		}
+	}
+	return dead
+}
+
+// TestDocs_links fails when a document sends its reader to a file that is not there.
+func TestDocs_links(t *testing.T) {
+	top, pages := root(t), 0
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(top, filepath.FromSlash(name)))
+		return err == nil
+	}
+	for name, body := range texts(t) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		pages++
+		for _, finding := range deadLinks(name, body, exists) {
+			t.Error(finding)
+		}
+	}
+	if pages == 0 {
+		t.Fatal("found no document")
+	}
+}
+
+func TestDocs_links_flag(t *testing.T) {
+	body := []byte("[a](adr/0001.md) [b](../README.md#install) [c](https://x.example/y) [d](#here) [e](gone.md)")
+	var asked []string
+	dead := deadLinks("docs/index.md", body, func(name string) bool {
+		asked = append(asked, name)
+		return name != "docs/gone.md"
+	})
+	if want := []string{"docs/adr/0001.md", "README.md", "docs/gone.md"}; !slices.Equal(asked, want) {
+		t.Errorf("looked for %v, want %v", asked, want)
+	}
+	if len(dead) != 1 || !strings.Contains(dead[0], "gone.md") {
+		t.Errorf("dead links: %v, want the one to gone.md", dead)
+	}
+}
