@@ -1,0 +1,99 @@
+package dbfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// creatingPath is the name under which a new file is filled. One fixed name in
+// the same folder, so that a leftover is known for certain to be ours and the
+// rename never crosses a file system; the lock makes it belong to one process.
+func creatingPath(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".creating")
+}
+
+// sweep removes what a killed creation left. The caller holds the side lock.
+func sweep(path string) error {
+	tmp := creatingPath(path)
+	st, err := os.Lstat(tmp)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return ioErr(tmp, "looking for a creation that was cut off", err)
+	case !st.Mode().IsRegular():
+		return notRegular(tmp, st.Mode()) // not what we make: not ours to remove
+	}
+	if err := os.Remove(tmp); err != nil {
+		return ioErr(tmp, "removing a creation that was cut off", err)
+	}
+	return nil
+}
+
+// create makes the file so that its name never stands for less than all of it.
+// bbolt alone does not: of the crash states of its first write most cannot be
+// opened again. The caller holds the side lock and has swept.
+func create(o Options) (err error) {
+	tmp := creatingPath(o.Path)
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp) // the first error is the one to report
+		}
+	}()
+	if err := fill(tmp, o.Init); err != nil {
+		return ioErr(o.Path, "creating", err)
+	}
+	if err := syncFile(tmp); err != nil {
+		return ioErr(o.Path, "creating", err)
+	}
+	if err := renameNew(tmp, o.Path); err != nil {
+		return ioErr(o.Path, "giving the new store its name", err)
+	}
+	return syncDir(filepath.Dir(o.Path))
+}
+
+// fill writes a database with what init puts into it. It keeps bbolt's list of
+// free pages in the file, so that a new store counts as cleanly stopped.
+func fill(tmp string, init func(*bolt.Tx) error) error {
+	db, err := bolt.Open(tmp, fileMode, &bolt.Options{
+		Timeout:      DefaultLockTimeout,
+		FreelistType: bolt.FreelistMapType,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			return os.OpenFile(name, flag|os.O_EXCL|unix.O_NOFOLLOW, mode)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if init != nil {
+		err = db.Update(init)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// syncFile makes a closed file's contents, size and mode durable.
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(fileMode), f.Sync(), f.Close())
+}
+
+// renameNew gives the file its name only if the name is free. File systems that
+// cannot rename so (some network ones) can link.
+func renameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
