@@ -1,0 +1,162 @@
+package queue
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+)
+
+// Lines walks the block's records as they are written, each with its newline. The
+// slices are the block's memory.
+func (b Block) Lines() iter.Seq[[]byte] { return bytes.Lines(b.Plain) }
+
+// Records walks the block's records, parsed. It ends with the first error.
+func (b Block) Records() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for line := range b.Lines() {
+			r, err := ParseRecord(line)
+			if err != nil {
+				yield(Record{}, fmt.Errorf("audit block %d: %w", b.Number, err))
+				return
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ChainBreak says where the trail stops being proof and why: what is before Block
+// is as it was written, nothing can be said of what follows.
+type ChainBreak struct {
+	Block  uint64 // the first block that is wrong or missing
+	N      uint64 // the record, where it is a single one
+	Reason string
+}
+
+// Error returns the break in words.
+func (e *ChainBreak) Error() string {
+	if e.N != 0 {
+		return fmt.Sprintf("audit chain breaks at block %d, record %d: %s", e.Block, e.N, e.Reason)
+	}
+	return fmt.Sprintf("audit chain breaks at block %d: %s", e.Block, e.Reason)
+}
+
+// ChainVerifier checks a trail, block by block in order. The zero value starts at
+// the genesis; StartAfter starts a trail whose beginning was trimmed. It reads
+// every record, so a caller that wants them need not parse twice: see Visit.
+type ChainVerifier struct {
+	// Visit, if set, is called for each record of each sound block, in order.
+	// The record may be kept; it is not used again.
+	Visit func(Record)
+
+	head    Head
+	lastN   uint64
+	records uint64
+	broken  *ChainBreak
+	watched []Head
+}
+
+// StartAfter makes the chain begin after head, whose last record has the number
+// lastN. The caller vouches for both: a trimmed trail is as good as the anchor
+// that was kept for it.
+func (v *ChainVerifier) StartAfter(head Head, lastN uint64) { v.head, v.lastN = head, lastN }
+
+// Watch asks for a head that somebody was shown. Missing tells afterwards which
+// were not found. A head that v has passed already is not looked for backwards.
+func (v *ChainVerifier) Watch(h Head) {
+	if h != v.head {
+		v.watched = append(v.watched, h)
+	}
+}
+
+// Missing returns the watched heads that the chain does not contain so far.
+func (v *ChainVerifier) Missing() []Head { return v.watched }
+
+// Head returns the head that is proven so far, LastN its last record's number,
+// Records how many records were checked.
+func (v *ChainVerifier) Head() Head      { return v.head }
+func (v *ChainVerifier) LastN() uint64   { return v.lastN }
+func (v *ChainVerifier) Records() uint64 { return v.records }
+
+// Broken returns the first break, nil as long as there is none.
+func (v *ChainVerifier) Broken() *ChainBreak { return v.broken }
+
+// AddStored is Add for the stored form of a block.
+func (v *ChainVerifier) AddStored(number uint64, data []byte) error {
+	if v.broken != nil {
+		return v.broken
+	}
+	b, err := ParseBlock(number, data)
+	if err != nil {
+		return v.fail(number, 0, err.Error())
+	}
+	return v.Add(b)
+}
+
+// Add checks the next block. Its error is a *ChainBreak, and stays the first one:
+// after a break nothing is proof any more.
+func (v *ChainVerifier) Add(b Block) error {
+	if v.broken != nil {
+		return v.broken
+	}
+	switch next := v.head.Next(b.FirstN, b.Count, b.Plain); {
+	case b.Number > next.Block:
+		return v.fail(next.Block, 0, fmt.Sprintf("missing; the next block is %d", b.Number))
+	case b.Number < next.Block:
+		return v.fail(b.Number, 0, fmt.Sprintf("out of order; block %d was due", next.Block))
+	case b.FirstN != v.lastN+1:
+		return v.fail(b.Number, b.FirstN, fmt.Sprintf("begins with record %d; record %d was due", b.FirstN, v.lastN+1))
+	case b.Hash != next.Hash:
+		return v.fail(b.Number, 0, "hash differs: the block or one before it is not what was written")
+	}
+	records, err := v.parse(b)
+	if err != nil {
+		return err
+	}
+	v.head, v.lastN, v.records = b.Head(), b.LastN(), v.records+uint64(b.Count)
+	v.found(v.head)
+	if v.Visit != nil {
+		for _, r := range records {
+			v.Visit(r)
+		}
+	}
+	return nil
+}
+
+// parse reads the records of a block whose hash is right. One that does not parse
+// or is misnumbered was written so, which is a defect and no less a finding.
+func (v *ChainVerifier) parse(b Block) ([]Record, error) {
+	var records []Record
+	n := b.FirstN
+	for r, err := range b.Records() {
+		switch {
+		case err != nil:
+			return nil, v.fail(b.Number, n, err.Error())
+		case r.N != n:
+			return nil, v.fail(b.Number, n, fmt.Sprintf("record is numbered %d", r.N))
+		}
+		records = append(records, r)
+		n++
+	}
+	if len(records) != int(b.Count) {
+		return nil, v.fail(b.Number, 0, fmt.Sprintf("holds %d records, says %d", len(records), b.Count))
+	}
+	return records, nil
+}
+
+func (v *ChainVerifier) fail(block, n uint64, reason string) error {
+	v.broken = &ChainBreak{Block: block, N: n, Reason: reason}
+	return v.broken
+}
+
+// found strikes h from the heads that are watched for.
+func (v *ChainVerifier) found(h Head) {
+	kept := v.watched[:0]
+	for _, w := range v.watched {
+		if w != h {
+			kept = append(kept, w)
+		}
+	}
+	v.watched = kept
+}
