@@ -1,0 +1,71 @@
+package queue
+
+// Fold applies a record to what is known of its message, so that the state of a
+// message can be derived from the trail alone: for settled ones, whose bytes are
+// not kept, and to check stored state against the evidence. Records must come in
+// the order of the trail.
+func (x *Exception) Fold(r *Record) {
+	switch r.Event {
+	case EventAccepted, EventQuarantined:
+		x.begin(r)
+	case EventDue:
+		x.Place, x.State = r.Place, Ready
+	case EventDispatched:
+		x.State, x.Owner, x.Deadline, x.Deliveries = Leased, r.Worker, r.Deadline, r.Delivery
+	case EventExtended:
+		x.Deadline = r.Deadline
+	case EventDecided:
+		x.end(Done, r)
+		x.Outcome = r.Outcome
+	case EventDiscarded:
+		x.end(Discarded, r)
+	case EventRetried:
+		x.State, x.FailedAttempts, x.DueAt = Held, r.FailedAttempts, r.Until
+	case EventHeld:
+		x.State, x.DueAt, x.Deliveries = Held, r.Until, r.Delivery-1
+	case EventReleased:
+		x.State, x.Deliveries = Ready, r.Delivery-1
+	case EventReclaimed:
+		x.State, x.Deliveries = Ready, r.Delivery
+		if r.Unanswered == 0 {
+			x.Deliveries--
+		}
+	case EventDeadLettered:
+		x.State, x.Code, x.Reason, x.DeadAt = Dead, r.Code, r.Reason, r.TS
+	case EventReplayed:
+		x.State, x.Deliveries, x.FailedAttempts = Ready, 0, 0
+		x.Code, x.Reason = "", ""
+	}
+	if x.State != Leased {
+		x.Owner = ""
+	}
+}
+
+// begin takes what the first record of a message says. A replayed quarantined
+// line has both a QUARANTINED and, later, an ACCEPTED record.
+func (x *Exception) begin(r *Record) {
+	x.Stored = Stored{
+		Seq: r.Seq, IdempotencyKey: r.IdempotencyKey, TraceID: r.TraceID,
+		PartitionKey: r.PartitionKey, LedgerEntity: r.LedgerEntity,
+		Decision: r.MatchDecision, Amount: r.Amount, Currency: r.Currency,
+		SourceHash: r.SourceHash,
+	}
+	x.LineBytes, x.LineHash, x.AcceptedAt = r.LineBytes, r.LineSHA256, r.TS
+	x.Route = r.Route
+	if r.Event == EventQuarantined {
+		x.State, x.Code, x.Reason = Dead, r.Code, r.Reason
+		x.Field, x.Of, x.DeadAt = r.Field, r.Of, r.TS
+		return
+	}
+	x.NotBefore = r.NotBefore
+	if r.NotBefore.After(r.TS) {
+		x.State = Scheduled
+	} else {
+		x.State, x.Place = Ready, Place{Seq: r.Seq}
+	}
+}
+
+// end marks the message as settled.
+func (x *Exception) end(s State, r *Record) {
+	x.State, x.SettledAt = s, r.TS
+}

@@ -1,0 +1,251 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Store is the durable half of breakwater, in the domain's verbs. It is the only
+// place where the promises can be broken, hence the place where they are kept:
+//
+//   - a call that returned without error is durable (P1) and was one transaction
+//     together with the records of the trail that it caused (P3, P10);
+//   - a key has one message per idempotency key (P2), leases of one owner (P4),
+//     handed out in the order of their places, never past an open one (P5);
+//   - what was settled is never handed out again (P3).
+//
+// Every call is a batch, because every backend pays per round trip. Each has its
+// own result per element; an error means that nothing at all was applied. Time is
+// an argument: a store reads no clock, and rolls no dice.
+//
+// A context bounds the wait for a turn. Once a call has its turn it is carried
+// through, whatever becomes of the context.
+//
+// All methods may be called from several goroutines. No slice or string that a
+// store returns is shared with it, and it keeps nothing that it was given.
+type Store interface {
+	Reader
+
+	// Start is the first call on a store opened for writing. It gives back what
+	// the last process held: the leases of its workers at once (only the first of
+	// each worker was running and counts as a delivery), while consumers keep
+	// theirs, each for its full length again. It stores the configuration in force
+	// and writes CONFIG_CHANGED (if it differs), RESTORED (if so) and STARTED.
+	Start(ctx context.Context, r StartRequest) (StartResult, error)
+
+	// Admit stores new messages and quarantined lines, answers duplicates, and
+	// keeps conflicts as dead letters. After the first line that a limit refuses,
+	// every later line of the request that would be stored is refused too: taking
+	// it would overtake.
+	Admit(ctx context.Context, r AdmitRequest) (AdmitResult, error)
+
+	// Claim leases messages to owners: at most Max each, at most PerKey of a key,
+	// only on the owner's slots and routes, only from keys that no other owner
+	// holds and that do not wait. Scheduled messages that are due by r.Now get
+	// their place first (DUE), in bounded steps.
+	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
+
+	// Settle applies answers. When a message is put back or held, or becomes a
+	// dead letter that holds its key, the later leases of its key are put back
+	// with it, uncounted: order before progress.
+	Settle(ctx context.Context, r SettleRequest) ([]SettleResult, error)
+
+	// Extend renews leases.
+	Extend(ctx context.Context, r ExtendRequest) ([]ExtendResult, error)
+
+	// Reclaim takes back expired leases: of a consumer each counts as a delivery,
+	// of a worker only the first, which is the one that was running.
+	Reclaim(ctx context.Context, r ReclaimRequest) ([]Reclaimed, error)
+
+	// Pause stops all claims until Resume; it is durable and says who and why.
+	// Pausing what is paused, or resuming what is not, changes nothing.
+	Pause(ctx context.Context, a Action) error
+	Resume(ctx context.Context, a Action) error
+
+	// Replay puts dead letters back at their own place, counters at zero, or, a
+	// quarantined line whose gates now pass, admits it under its own seq. Discard
+	// ends them. Each seq has its own result.
+	Replay(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
+	Discard(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
+
+	// HoldKeys makes keys wait until ReleaseKeys undoes it (and only it).
+	HoldKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
+	ReleaseKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
+
+	// Note writes records of the system (ATTACHED, DRAINED, …) to the trail.
+	Note(ctx context.Context, now time.Time, records []Record) error
+
+	// Probe makes one small real commit: the proof of life for readiness and the
+	// watchdog. It returns what a write would have met.
+	Probe(ctx context.Context) error
+
+	// Close ends the store after what is under way. A store that was closed opens
+	// faster than one whose process died.
+	Close() error
+}
+
+// Reader is what can be asked of a store, and of a copy that nobody writes to.
+// Lists are paged; each page is a short read of its own.
+type Reader interface {
+	Status(ctx context.Context, now time.Time) (StoreStatus, error)
+
+	// Exception returns one message, whatever its state; ErrNotFound for a seq
+	// that was never given. The line of a settled message is not kept.
+	Exception(ctx context.Context, seq uint64) (Exception, error)
+
+	// Find returns the seq of the message with this idempotency key.
+	Find(ctx context.Context, idempotencyKey string) (uint64, error)
+
+	// Exceptions lists open messages by seq, DeadLetters dead ones, after the
+	// given seq, at most limit.
+	Exceptions(ctx context.Context, after uint64, limit int) ([]Exception, error)
+	DeadLetters(ctx context.Context, after uint64, limit int) ([]Exception, error)
+
+	// Trail calls fn for records in order until it returns false.
+	Trail(ctx context.Context, q TrailQuery, fn func(Record) bool) error
+
+	// Head returns the chain's present head.
+	Head(ctx context.Context) (Head, error)
+
+	// Verify checks everything that can be checked from the stored data alone and
+	// reports what it found; an error means that it could not look.
+	Verify(ctx context.Context, o VerifyOptions) (Verification, error)
+}
+
+// StartRequest says under what circumstances a process begins.
+type StartRequest struct {
+	Now      time.Time
+	Policy   Policy
+	Version  string          // of the program
+	Config   json.RawMessage // the effective configuration
+	Diff     func(before, after []byte) (b, a json.RawMessage)
+	Restored bool // an older file or an archive is taken into service: void all leases, start paused
+}
+
+// StartResult says what was found.
+type StartResult struct {
+	Clean     bool // the last process closed the store
+	GaveBack  int  // leases of its workers
+	Kept      int  // leases of consumers
+	DeadAgain int  // messages whose deliveries are exhausted by this crash
+}
+
+// Action is who does something as an operator, when and why.
+type Action struct {
+	Now    time.Time
+	By     string
+	Reason string
+	Peer   *Peer
+	Forget bool // Discard: free the idempotency key for a corrected resend
+}
+
+// ActionResult answers one element of an operator's list; Code is empty when it
+// was done.
+type ActionResult struct {
+	Seq   uint64
+	Key   string
+	Code  Code
+	Error string
+}
+
+// StoreStatus is counted while things happen, never by walking: it costs the
+// same with a million open messages as with none.
+type StoreStatus struct {
+	Ready, Scheduled, Leased, Held int64
+	Done, Dead, Discarded          int64
+	Quarantined                    int64 // of the dead: lines that a gate refused
+	OpenKeys, HeldKeys             int64
+	LedgerKeys                     int64
+	LastSeq                        uint64
+	Head                           Head
+	Records                        uint64 // in the trail
+	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
+	Paused                         *Pause
+	Oldest                         []OldestReady // per route: the oldest claimable message
+}
+
+// Backlog is what max_backlog bounds.
+func (s StoreStatus) Backlog() int64 { return s.Ready + s.Scheduled + s.Leased + s.Held }
+
+// Pause says who stopped the claims, since when and why.
+type Pause struct {
+	By     string
+	Since  time.Time
+	Reason string
+}
+
+// OldestReady is the oldest claimable message of a route.
+type OldestReady struct {
+	Route      Route
+	AcceptedAt time.Time
+	Message    Summary
+}
+
+// Exception is a message as people look at it.
+type Exception struct {
+	Stored
+	State          State
+	Place          Place // zero: it never entered the order
+	Route          Route
+	Priority       uint8
+	NotBefore      time.Time
+	AcceptedAt     time.Time
+	LineBytes      int64
+	LineHash       Hash
+	Deliveries     int
+	FailedAttempts int
+	Owner          string    // Leased: who holds it
+	Deadline       time.Time // Leased
+	DueAt          time.Time // Held by backoff or until a time; Scheduled
+	HeldBy         string    // Held: why its key waits, in words
+	Outcome        string    // Done
+	SettledAt      time.Time // Done, Discarded
+	Code           Code      // Dead
+	Reason         string    // Dead
+	Field          string    // Dead at the door
+	Of             uint64    // Dead by conflict
+	DeadAt         time.Time // Dead
+}
+
+// VerifyOptions bounds a verification. Witness, if its block is not zero, is a
+// head that somebody was shown: it must be found in the chain.
+type VerifyOptions struct {
+	Witness Head
+
+	// Buckets compares what is stored with what the trail says; it needs a copy
+	// that nobody writes to.
+	Buckets  bool
+	Progress func(done, total int64)
+}
+
+// Verification is what was checked and found.
+type Verification struct {
+	Blocks, Records uint64
+	Head            Head
+	Events          map[Event]uint64
+	Findings        []Finding // bounded by MaxFindings
+	More            bool      // there were more findings than are listed
+	WitnessFound    bool
+}
+
+// MaxFindings bounds the list of a verification.
+const MaxFindings = 100
+
+// Finding is one thing that is wrong, and where.
+type Finding struct {
+	What  string
+	Block uint64
+	N     uint64
+	Seq   uint64
+}
+
+// Commit is told to a store's observer after a transaction that left records.
+// Records is NDJSON and only valid during the call, which must not block: it is
+// made by the one goroutine that commits.
+type Commit struct {
+	Head    Head
+	FirstN  uint64
+	Count   int
+	Records []byte
+}

@@ -1,0 +1,233 @@
+package queue
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// This file makes the records of the trail, one function per event, so that every
+// store writes the same evidence for the same fact. A store adds nothing to them
+// but their number.
+
+// about starts a record that concerns a message: the three members of P10 and the
+// ones that say which message of which entity it is.
+func (s *Stored) about(e Event, now time.Time) Record {
+	return Record{
+		Event: e, TS: now, Seq: s.Seq,
+		TraceID: s.TraceID, SourceHash: s.SourceHash, MatchDecision: s.Decision,
+		PartitionKey: s.PartitionKey, Amount: s.Amount,
+	}
+}
+
+// Summary names the message in logs.
+func (s *Stored) Summary() Summary {
+	return Summary{
+		Seq: s.Seq, TraceID: s.TraceID, SourceHash: s.SourceHash,
+		Decision: s.Decision, PartitionKey: s.PartitionKey,
+	}
+}
+
+// StoredOf returns what a store keeps of an admitted message under its seq.
+func StoredOf(seq uint64, m *Message) Stored {
+	return Stored{
+		Seq: seq, IdempotencyKey: m.IdempotencyKey, TraceID: m.TraceID,
+		PartitionKey: m.PartitionKey, LedgerEntity: m.LedgerEntity,
+		Decision: m.Decision, Amount: m.Amount, Currency: m.Currency,
+		SourceHash: m.SourceHash, Line: m.Line,
+	}
+}
+
+// evidence adds what only the first record of a line carries, so that every hash
+// can be recomputed and stored bytes be compared.
+func (r *Record) evidence(s *Stored, bytes int64, hash Hash, peer Peer) {
+	r.IdempotencyKey, r.LedgerEntity, r.Currency = s.IdempotencyKey, s.LedgerEntity, s.Currency
+	r.LineBytes, r.LineSHA256 = bytes, hash
+	if peer != (Peer{}) {
+		r.Peer = &peer
+	}
+}
+
+// AcceptedRecord: the message entered the order, or waits for its time.
+func AcceptedRecord(now time.Time, s *Stored, route Route, notBefore time.Time, bytes int64, hash Hash, peer Peer) Record {
+	r := s.about(EventAccepted, now)
+	r.evidence(s, bytes, hash, peer)
+	r.Route, r.NotBefore = route, notBefore
+	return r
+}
+
+// QuarantinedRecord: a gate refused the line, or its key was used with other
+// content (then code is CodeConflict and of names the first).
+func QuarantinedRecord(now time.Time, s *Stored, code Code, of uint64, field, reason string, bytes int64, hash Hash, peer Peer) Record {
+	r := s.about(EventQuarantined, now)
+	r.evidence(s, bytes, hash, peer)
+	r.Code, r.Of, r.Field, r.Reason = code, of, field, reason
+	return r
+}
+
+// MaxSkippedSeqs bounds the list of a DUPLICATE_SKIPPED record; its count is exact.
+const MaxSkippedSeqs = 64
+
+// SkippedRecord: count lines were duplicates of the messages in seqs.
+func SkippedRecord(now time.Time, count int, seqs []uint64) Record {
+	return Record{Event: EventDuplicateSkipped, TS: now, Count: count, Seqs: seqs}
+}
+
+// DueRecord: a scheduled message took its place.
+func DueRecord(now time.Time, s *Stored, place Place) Record {
+	r := s.about(EventDue, now)
+	r.Place = place
+	return r
+}
+
+// DispatchedRecord: the message was leased to an owner.
+func DispatchedRecord(now time.Time, d *Delivery, o Owner) Record {
+	r := d.Message.about(EventDispatched, now)
+	r.Worker, r.Route, r.Delivery, r.Deadline = o.Name, d.Route, d.Number, d.Deadline
+	return r
+}
+
+// Holding is who holds a message and what was counted of it: what the records of
+// an answer say besides the answer.
+type Holding struct {
+	Owner          Owner
+	Route          Route
+	Deliveries     int // including this one
+	FailedAttempts int
+	Unanswered     int // deliveries that ended without an answer and counted
+}
+
+// answered starts the record of an answer to a lease.
+func answered(e Event, now time.Time, s *Stored, h Holding, a *Settlement) Record {
+	r := s.about(e, now)
+	r.Worker, r.Route, r.Delivery = h.Owner.Name, h.Route, h.Deliveries
+	r.By, r.Reason, r.Stderr, r.Peer = a.By, a.Reason, a.Stderr, a.Peer
+	return r
+}
+
+// DecidedRecord: the message is settled.
+func DecidedRecord(now time.Time, s *Stored, h Holding, a *Settlement) Record {
+	r := answered(EventDecided, now, s, h, a)
+	r.Outcome, r.Note = a.Outcome, a.Note
+	return r
+}
+
+// RetriedRecord: the delivery failed; until is when its key may go on, zero when
+// this was its last attempt.
+func RetriedRecord(now time.Time, s *Stored, h Holding, a *Settlement, until time.Time) Record {
+	r := answered(EventRetried, now, s, h, a)
+	r.FailedAttempts, r.Until = h.FailedAttempts, until
+	return r
+}
+
+// ReleasedRecord: the message was put back, uncounted.
+func ReleasedRecord(now time.Time, s *Stored, h Holding, a *Settlement) Record {
+	r := answered(EventReleased, now, s, h, a)
+	r.Code = a.Code
+	return r
+}
+
+// PutBack is the reason of a RELEASED that an answer to an earlier message caused.
+const PutBack = "the message before it was put back"
+
+// HeldRecord: the key of the message waits until a time.
+func HeldRecord(now time.Time, s *Stored, h Holding, a *Settlement) Record {
+	r := answered(EventHeld, now, s, h, a)
+	r.Until = a.Until
+	return r
+}
+
+// ExtendedRecord: a consumer's lease got a new deadline.
+func ExtendedRecord(now time.Time, s *Stored, h Holding, deadline time.Time, peer *Peer) Record {
+	r := answered(EventExtended, now, s, h, &Settlement{Peer: peer})
+	r.Deadline = deadline
+	return r
+}
+
+// RefusedRecord: an answer came for a lease that was not, or not any more, its
+// owner's. It changed nothing.
+func RefusedRecord(now time.Time, seq uint64, code Code, a *Settlement) Record {
+	return Record{
+		Event: EventRefused, TS: now, Seq: seq, Code: code,
+		Worker: a.Owner.Name, By: a.By, Peer: a.Peer,
+	}
+}
+
+// The reasons of RECLAIMED.
+const (
+	ReclaimExpired  = "the lease expired"
+	ReclaimCrash    = "the process ended"
+	ReclaimUnused   = "it had not been started"
+	ReclaimRestored = "an older state was restored"
+)
+
+// ReclaimedRecord: a lease was taken back. Unanswered is present only when the
+// delivery counted, and then says how many have.
+func ReclaimedRecord(now time.Time, s *Stored, h Holding, counted bool, reason string) Record {
+	r := answered(EventReclaimed, now, s, h, &Settlement{Reason: reason})
+	if counted {
+		r.Unanswered = h.Unanswered
+	}
+	return r
+}
+
+// DeadLetteredRecord: the message became a dead letter.
+func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, reason string) Record {
+	r := answered(EventDeadLettered, now, s, h, &Settlement{Reason: reason})
+	r.Code, r.FailedAttempts = code, h.FailedAttempts
+	return r
+}
+
+// acted starts the record of an operator's action.
+func acted(r Record, a *Action) Record {
+	r.By, r.Reason, r.Peer = a.By, a.Reason, a.Peer
+	return r
+}
+
+// ReplayedRecord: a dead letter went back to its place, or to the gates.
+func ReplayedRecord(s *Stored, a *Action) Record {
+	return acted(s.about(EventReplayed, a.Now), a)
+}
+
+// DiscardedRecord: a dead letter was ended by a person. Note says whether its
+// idempotency key was freed.
+func DiscardedRecord(s *Stored, a *Action) Record {
+	r := acted(s.about(EventDiscarded, a.Now), a)
+	if a.Forget {
+		r.Note = "its idempotency key may be used again"
+	}
+	return r
+}
+
+// KeyRecord: an operator held a partition key, or released it (EventKeyHeld,
+// EventKeyReleased).
+func KeyRecord(e Event, key string, a *Action) Record {
+	return acted(Record{Event: e, TS: a.Now, PartitionKey: key}, a)
+}
+
+// PauseRecord: claims were stopped or let go on (EventPaused, EventResumed).
+func PauseRecord(e Event, a *Action) Record { return acted(Record{Event: e, TS: a.Now}, a) }
+
+// ConfigRecord: the configuration in force changed.
+func ConfigRecord(now time.Time, before, after json.RawMessage, by string) Record {
+	return Record{Event: EventConfigChanged, TS: now, Before: before, After: after, By: by}
+}
+
+// startDetail is what STARTED says of the start.
+type startDetail struct {
+	Version  string `json:"version,omitempty"`
+	Clean    bool   `json:"clean"`
+	GaveBack int    `json:"gave_back"`
+	Kept     int    `json:"kept"`
+}
+
+// StartedRecord: a process took the store into service.
+func StartedRecord(r *StartRequest, found StartResult) Record {
+	detail, err := json.Marshal(startDetail{r.Version, found.Clean, found.GaveBack, found.Kept})
+	if err != nil {
+		detail = nil // a struct of strings, numbers and bools always marshals
+	}
+	return Record{Event: EventStarted, TS: r.Now, Detail: detail}
+}
+
+// RestoredRecord: an older file or an archive was taken into service on purpose.
+func RestoredRecord(now time.Time) Record { return Record{Event: EventRestored, TS: now} }
