@@ -1,0 +1,204 @@
+# breakwater's configuration: every key, at its default, explained.
+#
+# breakwater looks for its file here, in this order: --config FILE, $BREAKWATER_CONFIG,
+# ./config.hcl, /etc/breakwater/config.hcl. Without one it runs with exactly these values.
+#
+#   breakwater config check     every problem at once, with its line
+#   breakwater config show      what is in force
+#   breakwater reload           takes a changed file; so does SIGHUP
+#
+# Everything may be left out. A line that begins with # shows a key whose default depends on
+# another one, or an example. Numbers are whole, without quotes; the unit is the end of the
+# key's name: _ms milliseconds, _s seconds, _h hours, _bytes bytes. Relative paths count from
+# this file's folder. Nothing is computed: no variables, no functions, no ${…}.
+#
+# "Restart" marks what a reload refuses to change; then nothing of the new file is applied.
+
+# The folder of the durable state, mode 0700. Restart.
+data_dir = "./var"
+
+# The folder of the sockets, mode 0750 with their group. Default: $RUNTIME_DIRECTORY (systemd
+# sets it), else run under data_dir. A socket's whole path may have at most 107 bytes. Restart.
+# run_dir = "./var/run"
+
+# Where the backlog, the leases, the ledger and the audit trail are kept: one bbolt file, 0600.
+# Never copy it while the daemon runs; "breakwater archive" does. Restart.
+store "bbolt" {
+  # Default: breakwater.db in data_dir. A small witness of its newest state lies beside it (.head).
+  # path = "./var/breakwater.db"
+}
+
+queue {
+  # In-process workers, for the routes with an exec, http or log handler: 1 to 1024.
+  concurrency = 8
+
+  # Exceptions in all worker channels together: from concurrency to 65536. This, not the
+  # backlog, is what bounds memory.
+  queue_maxsize = 64
+
+  # Exceptions claimed from the store at once: 1 to queue_maxsize.
+  prefetch = 32
+
+  # How long a claimed exception belongs to its worker or consumer before it is given to
+  # another: 10 ms to 7 days. Workers renew theirs while a handler runs, so this needs not
+  # cover the slowest handler; a consumer sends "extend", or asks for longer leases, up to
+  # max_lease_timeout_ms.
+  lease_timeout_ms     = 30000
+  max_lease_timeout_ms = 3600000
+
+  # The largest prefetch that a consumer may ask for: 1 to 65536.
+  max_prefetch = 1024
+
+  # How long running handlers may go on after SIGTERM before they are cut off: 1 s to a day.
+  # Give the unit a TimeoutStopSec that is some seconds longer.
+  drain_timeout_s = 30
+
+  # Failures after which an exception becomes a dead letter (ATTEMPTS_EXHAUSTED): 1 to 1000; and
+  # deliveries (DELIVERIES_EXHAUSTED), which also count crashes and expired leases: from
+  # max_attempts to 10000.
+  max_attempts   = 10
+  max_deliveries = 20
+
+  # The delay after the first failure, doubled with each further one up to retry_max_ms, half
+  # of it random: 1 ms to a day. The exception keeps its place meanwhile.
+  retry_initial_ms = 1000
+  retry_max_ms     = 300000
+
+  # What happens to a partition key whose exception became a dead letter: "hold" (the key waits
+  # until the letter is replayed or discarded) or "skip" (the key goes on, the gap is recorded).
+  on_dead_letter = "hold"
+
+  # A route's oldest claimable exception being older than this is CONSUMER_LAG, the signal to
+  # scale: 1 s to 30 days.
+  consumer_lag_s = 300
+
+  # When the store counts as full (QUEUE_SATURATED): open exceptions (ready, scheduled, leased
+  # and held together, up to 1000000000); partition keys with open exceptions (about 80 bytes of
+  # memory each, up to 16777216); dead letters (up to 100000000); the size of the file (from
+  # 1 MiB to 16 TiB; 0: no limit); free space left on its disk (0: the disk may be filled).
+  max_backlog      = 10000000
+  max_open_keys    = 1000000
+  max_dead_letters = 1000000
+  max_store_bytes  = 0
+  min_free_bytes   = 67108864
+
+  # What a producer meets then: "block" (its lines are not read until there is room) or
+  # "reject" (its lines are answered "rejected", with a time to come back).
+  on_saturated = "block"
+
+  # The longest line, its end not counted: 1 KiB to 16 MiB. A longer one is quarantined with its
+  # first 4096 bytes, its length and its hash.
+  max_line_bytes = 262144
+
+  # Lines that are read but not yet stored, of all connections together: from max_line_bytes to
+  # 1 GiB.
+  max_intake_bytes = 33554432
+
+  # How long a producer may leave its receipts unread before they are dropped (its lines are
+  # still stored): 1 ms to an hour.
+  receipt_timeout_ms = 5000
+}
+
+# The memory of what has been settled: it makes a retry or a replay from upstream harmless.
+ledger {
+  # How long a settled key is remembered, from its settlement: 1 h to 100 years. Open and dead
+  # ones always are.
+  retention_h = 8760
+
+  # Remembered keys: 1 to 1000000000. Beyond it the store counts as full.
+  max_keys = 50000000
+}
+
+# The hash-chained trail in the file.
+audit {
+  # How long records stay in the file: 1 h to 100 years.
+  retention_h = 8760
+
+  # Let a record expire only when an archive holds it.
+  require_archive = true
+
+  # Where every record also goes, after its commit, one JSON line each: "" (nowhere), "stdout"
+  # or a file's path. Restart.
+  stream = ""
+}
+
+# Signed heads of the chain, kept outside the file: they prove later that nobody shortened or
+# rewrote it. Both key and output, or neither. Restart.
+checkpoint {
+  # The file with the signing key ("breakwater audit keygen" makes one); "" for no checkpoints.
+  key = ""
+
+  # "stdout" or a file's path.
+  output = ""
+
+  # 1 s to a day.
+  interval_s = 60
+}
+
+metrics {
+  # A TCP address for Prometheus, like "127.0.0.1:9377"; read-only, without a password. "" for
+  # none: GET /metrics on the control socket is always there. Restart.
+  listen = ""
+}
+
+# The three doors; their permissions are the access control. The mode is octal, in quotes, and
+# never opens a socket to everyone: put the clients into the group (a name or a number; default:
+# the process's own). Restart, all of it.
+socket "enqueue" {
+  # path = "./var/run/enqueue.sock"
+  # group = "matching"
+  mode            = "0660"
+  max_connections = 256
+}
+
+socket "consume" {
+  # path = "./var/run/consume.sock"
+  # group = "review"
+  mode            = "0660"
+  max_connections = 64
+}
+
+socket "control" {
+  # path = "./var/run/control.sock"
+  # group = "operators"
+  mode            = "0600"
+  max_connections = 32
+}
+
+# Which handler takes the exceptions of a route: "log" (settles them as AUTO_RESOLVED; the audit
+# record is the effect), "consumers" (whoever is attached to the consume socket), or the name of
+# a handler block below.
+route "AUTO_RESOLVE" {
+  handler = "log"
+}
+
+route "ROUTE_REVIEW" {
+  handler = "consumers"
+}
+
+# A command per exception, without a shell; the first item is an absolute path. The command line
+# is visible to every user of the host: no secrets in it. timeout_ms (1 ms to a day) is 20000
+# where it is left out; env lists the names of variables that are passed on, besides PATH.
+#
+# handler "exec" "post-journal" {
+#   command    = ["/usr/local/bin/post"]
+#   timeout_ms = 20000
+#   env        = ["LANG"]
+# }
+
+# An HTTP POST per exception: http, https, or http+unix with the path of a socket that ends in
+# .sock. User, password and query of the url are masked wherever the configuration is shown.
+#
+# handler "http" "review-api" {
+#   url        = "http+unix:///run/review.sock/v1/exceptions"
+#   timeout_ms = 20000
+# }
+
+# What the daemon says on stderr.
+log {
+  # "trace", "debug", "info", "warn" or "error".
+  level = "info"
+
+  # "json" or "text". Restart.
+  format = "json"
+}

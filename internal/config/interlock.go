@@ -1,0 +1,180 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"breakwater/queue"
+)
+
+// finding is a rule between keys that is broken. keys are those that it judges,
+// the one to point at first.
+type finding struct {
+	keys       []string
+	what, hint string
+}
+
+// interlocks reports every broken rule whose keys are all sound: a key with a
+// problem of its own stands at its default, and a second message about that
+// would be noise.
+func (r *reader) interlocks() {
+	for _, f := range r.cfg.interlocks() {
+		if p, ok := r.cfg.locate(f, r.bad); ok {
+			r.wrong = append(r.wrong, p)
+		}
+	}
+}
+
+// locate points a finding at the first of its keys that the file has.
+func (c Config) locate(f finding, bad map[string]bool) (Problem, bool) {
+	p := Problem{File: c.origin.file, Message: f.what, Hint: f.hint}
+	for _, key := range f.keys {
+		if bad[key] {
+			return Problem{}, false
+		}
+		if at, ok := c.origin.places[key]; ok && p.Line == 0 {
+			p.Line, p.Column = at.line, at.column
+		}
+	}
+	return p, true
+}
+
+// interlocks lists every broken rule between keys.
+func (c Config) interlocks() []finding {
+	found := c.numberInterlocks()
+	found = append(found, c.checkpointInterlocks()...)
+	found = append(found, c.pathInterlocks()...)
+	return append(found, c.routeInterlocks()...)
+}
+
+// atMost is the rule low <= high between two keys of the queue block.
+type atMost struct {
+	lowKey, highKey string
+	low, high       int64
+	why             string
+}
+
+func (c Config) numberInterlocks() []finding {
+	q := c.Queue
+	rules := []atMost{
+		{"prefetch", "queue_maxsize", int64(q.Prefetch), int64(q.MaxSize),
+			"what is claimed at once has to fit the channels"},
+		{"concurrency", "queue_maxsize", int64(q.Concurrency), int64(q.MaxSize),
+			"every worker needs room for one"},
+		{"lease_timeout_ms", "max_lease_timeout_ms", q.LeaseTimeout.Milliseconds(), q.MaxLeaseTimeout.Milliseconds(),
+			"the lease of a consumer that asks for none is bounded too"},
+		{"retry_initial_ms", "retry_max_ms", q.RetryInitial.Milliseconds(), q.RetryMax.Milliseconds(),
+			"delays grow from the first to the longest"},
+		{"max_attempts", "max_deliveries", int64(q.MaxAttempts), int64(q.MaxDeliveries),
+			"every attempt is a delivery"},
+		{"max_line_bytes", "max_intake_bytes", q.MaxLineBytes, q.MaxIntakeBytes,
+			"the longest line has to fit"},
+	}
+	var found []finding
+	for _, rule := range rules {
+		if rule.low > rule.high {
+			found = append(found, finding{
+				keys: []string{"queue." + rule.lowKey, "queue." + rule.highKey},
+				what: fmt.Sprintf("queue.%s%s must be at most queue.%s%s: it is %d against %d",
+					rule.lowKey, c.defaulted("queue."+rule.lowKey), rule.highKey, c.defaulted("queue."+rule.highKey), rule.low, rule.high),
+				hint: rule.why,
+			})
+		}
+	}
+	return found
+}
+
+// defaulted marks a key that the file does not have, so that nobody looks for it.
+func (c Config) defaulted(key string) string {
+	if _, given := c.origin.places[key]; given || c.origin.file == "" {
+		return ""
+	}
+	return " (at its default)"
+}
+
+// checkpointInterlocks: half a checkpoint would write nothing and say nothing.
+func (c Config) checkpointInterlocks() []finding {
+	key, output := "checkpoint.key", "checkpoint.output"
+	switch {
+	case c.Checkpoint.Key == "" && c.Checkpoint.Output != "":
+		return []finding{{[]string{output, key}, "checkpoint.output needs checkpoint.key: heads are signed", `make a key with "breakwater audit keygen"`}}
+	case c.Checkpoint.Key != "" && c.Checkpoint.Output == "":
+		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", `set it to a file's path or "stdout"`}}
+	}
+	return nil
+}
+
+// ownPath is a path that the appliance creates or writes, and its key.
+type ownPath struct{ key, path string }
+
+func (c Config) socketPaths() []ownPath {
+	return []ownPath{
+		{"socket.enqueue.path", c.Sockets.Enqueue.Path},
+		{"socket.consume.path", c.Sockets.Consume.Path},
+		{"socket.control.path", c.Sockets.Control.Path},
+	}
+}
+
+// WitnessSuffix is what the store's witness, the small file beside it that
+// remembers the newest head, adds to the store's path.
+const WitnessSuffix = ".head"
+
+// pathInterlocks: no path is used twice, and sockets can be bound.
+func (c Config) pathInterlocks() []finding {
+	var found []finding
+	for _, s := range c.socketPaths() {
+		if n := len(s.path); n > MaxSocketPath {
+			found = append(found, finding{[]string{s.key, "run_dir", "data_dir"},
+				fmt.Sprintf("the path of a socket has %d bytes, the limit is %d: %s is %s", n, MaxSocketPath, s.key, shownPath(s.path)),
+				`set run_dir to a shorter folder, like "/run/breakwater"`})
+		}
+	}
+	paths := append([]ownPath{
+		{"data_dir", c.DataDir},
+		{"store.bbolt.path", c.Store.Path},
+		{"store.bbolt.path", c.Store.Path + WitnessSuffix},
+	}, c.socketPaths()...)
+	for _, optional := range []ownPath{
+		{"audit.stream", c.Audit.Stream},
+		{"checkpoint.key", c.Checkpoint.Key},
+		{"checkpoint.output", c.Checkpoint.Output},
+	} {
+		if filepath.IsAbs(optional.path) {
+			paths = append(paths, optional)
+		}
+	}
+	first := map[string]string{c.RunDir: "run_dir"}
+	for _, p := range paths {
+		if other, twice := first[p.path]; twice && p.key != "data_dir" {
+			found = append(found, finding{[]string{p.key, other},
+				fmt.Sprintf("%s and %s use the same path %s", other, p.key, shownPath(p.path)), "give each its own"})
+		}
+		first[p.path] = p.key
+	}
+	return found
+}
+
+// shownPath is a path in full: cutting it would hide what is wrong with it.
+func shownPath(p string) string { return `"` + printable(p) + `"` }
+
+// routeInterlocks: a route leads to a handler that exists.
+func (c Config) routeInterlocks() []finding {
+	var found []finding
+	for _, name := range queue.Routes {
+		handler := c.Routes.Of(name).Handler
+		if _, ok := c.Handler(handler); ok {
+			continue
+		}
+		known := []string{KindLog, KindConsumers}
+		for _, h := range c.Handlers {
+			known = append(known, h.Name)
+		}
+		hint := didYouMean(handler, known)
+		if hint == "" {
+			hint = `define it with handler "exec" "` + printable(handler) + `" { … }, or use "log" or "consumers"`
+		}
+		key := "route." + string(name) + ".handler"
+		found = append(found, finding{[]string{key}, key + " names a handler that is not defined: " + shown(handler), hint})
+	}
+	return found
+}

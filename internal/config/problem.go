@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Problem is one thing that is wrong with a configuration. Message and Hint
+// are safe to print: what came from the file is escaped in them.
+type Problem struct {
+	File    string `json:"file"`             // "" for the built-in defaults
+	Line    int    `json:"line,omitempty"`   // from 1; 0 when it is about no line in particular
+	Column  int    `json:"column,omitempty"` // from 1, in characters
+	Message string `json:"message"`          // what is wrong, without a full stop
+	Hint    string `json:"hint,omitempty"`   // what to do about it
+}
+
+// String is the form for people: file:line: message; hint.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File == "" {
+		b.WriteString("built-in config")
+	} else {
+		b.WriteString(printable(p.File))
+	}
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+	}
+	b.WriteString(": " + p.Message)
+	if p.Hint != "" {
+		b.WriteString("; " + p.Hint)
+	}
+	return b.String()
+}
+
+// Problems is the error of Load and Parse: everything that is wrong, in the
+// order of the file.
+type Problems struct {
+	List    []Problem // at least one, at most MaxProblems
+	Omitted int       // how many more there were
+
+	cause error // of a file that could not be read
+}
+
+// Error lists every problem, one a line.
+func (p *Problems) Error() string {
+	lines := make([]string, 0, len(p.List)+1)
+	for _, one := range p.List {
+		lines = append(lines, one.String())
+	}
+	if p.Omitted > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", p.Omitted))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the operating system's error where the file could not be read,
+// so that errors.Is(err, fs.ErrNotExist) works; else nil.
+func (p *Problems) Unwrap() error { return p.cause }
+
+func (p *Problems) add(one Problem) {
+	if len(p.List) == MaxProblems {
+		p.Omitted++
+		return
+	}
+	p.List = append(p.List, one)
+}
+
+// complaint is a Problem before it has a place; nil means that all is well.
+type complaint struct {
+	what, hint string
+}
+
+// complain formats what is wrong. Arguments that came from the file must be
+// written with %q or passed through printable.
+func complain(hint, format string, args ...any) *complaint {
+	return &complaint{what: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// maxShown is how much of a value a message repeats, in bytes.
+const maxShown = 80
+
+// shown is a value as a message repeats it: quoted, escaped, and cut.
+func shown(s string) string {
+	if len(s) > maxShown {
+		return strconv.QuoteToGraphic(strings.ToValidUTF8(s[:maxShown], "")) + "…"
+	}
+	return strconv.QuoteToGraphic(s)
+}
+
+// printable escapes what a terminal would act on (control and format
+// characters, the ones that reverse the direction of text included) and leaves
+// the rest as it is.
+func printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r != ' ' && !unicode.IsPrint(r) || r == unicode.ReplacementChar }

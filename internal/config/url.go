@@ -1,0 +1,87 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// redacted stands for a secret wherever a configuration is shown or stored. It
+// needs no escaping in a URL.
+const redacted = "redacted"
+
+// checkURL wants a URL that the http handler can post to.
+func checkURL(s string) *complaint {
+	const example = `write it like "https://host/path" or "http+unix:///run/review.sock/path"`
+	if len(s) > maxURL {
+		return complain("", "is %d bytes long, more than %d", len(s), maxURL)
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		// the parser's own words repeat the URL, password and all
+		return complain(example, "must be a URL")
+	}
+	if strings.Contains(s, "#") {
+		return complain("leave it out", "must not have a fragment (#…)")
+	}
+	switch u.Scheme {
+	case "http", "https":
+		return checkHost(u, example)
+	case "http+unix":
+		return checkUnixURL(u, example)
+	case "":
+		return complain(example, "must begin with http://, https:// or http+unix://")
+	}
+	return complain(example, "must begin with http://, https:// or http+unix://, begins with %s", shown(u.Scheme+":"))
+}
+
+func checkHost(u *url.URL, example string) *complaint {
+	if u.Hostname() == "" || u.Opaque != "" {
+		return complain(example, "must name a host")
+	}
+	if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
+		return complain(example, "must have a port between 1 and 65535, has %s", shown(port))
+	}
+	return nil
+}
+
+func checkUnixURL(u *url.URL, example string) *complaint {
+	if u.Host != "" || u.User != nil {
+		return complain("an absolute path has three slashes after the colon: http+unix:///run/…", "must not name a host")
+	}
+	socket, ok := unixSocket(u)
+	if !ok {
+		return complain(example, "must contain the path of a socket whose name ends in .sock")
+	}
+	if len(socket) > MaxSocketPath {
+		return complain("put the socket into a shorter folder", "has a socket path of %d bytes, the limit is %d", len(socket), MaxSocketPath)
+	}
+	return nil
+}
+
+// unixSocket is the part of an http+unix path up to the first element that ends
+// in ".sock".
+func unixSocket(u *url.URL) (string, bool) {
+	for end, c := range u.Path + "/" {
+		if c != '/' || !strings.HasSuffix(u.Path[:end], ".sock") {
+			continue
+		}
+		return u.Path[:end], true
+	}
+	return "", false
+}
+
+// masked hides the parts of a URL that may hold a secret: user and password,
+// and the query. What has neither is returned as it was written.
+func masked(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil && u.RawQuery == "" {
+		return s
+	}
+	if u.User != nil {
+		u.User = url.User(redacted)
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = redacted
+	}
+	return u.String()
+}
