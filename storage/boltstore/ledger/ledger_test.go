@@ -1,0 +1,290 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+// smallSizes make a few hundred entries go through every kind of step.
+func smallSizes() sizes {
+	return sizes{
+		headKeys: 40, headBytes: 4096, logValue: 300, block: 300, runRecords: 20,
+		fanIn: 4, topTier: 3, maxSegments: 16, pace: 12, minStep: 1,
+	}
+}
+
+// newDB returns an empty bbolt file with a ledger in it. Syncs are left out:
+// these tests are about what a transaction holds, not about the disk.
+func newDB(t testing.TB) *bolt.DB {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "ledger.db"), 0o600, &bolt.Options{
+		NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Update(Init); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// numbered returns the key of a test's n-th idempotency key.
+func numbered(n int) Key { return KeyOf([32]byte{1}, fmt.Sprint("key-", n)) }
+
+// entryOf returns an entry of key n, told apart from others of it by seq.
+func entryOf(n int, state State, seq uint64) Entry {
+	e := Entry{Key: numbered(n), Seq: seq, State: state, Members: Digests{uint16(n), 2, 3, 4, uint16(seq)}}
+	e.Fingerprint[0] = byte(seq)
+	if state == StateDone || state == StateDiscarded {
+		e.SettledAt = int64(seq) * 1000
+		e.Outcome = "APPROVED_BY_SOMEONE"[:seq%20]
+	}
+	return e
+}
+
+// machine drives a ledger and a plain map with the same operations.
+type machine struct {
+	db        *bolt.DB
+	sizes     sizes
+	tx        *bolt.Tx
+	l         *Ledger
+	seq       uint64
+	model     map[Key]Entry
+	committed map[Key]Entry
+}
+
+func newMachine(t testing.TB, s sizes) *machine {
+	m := &machine{db: newDB(t), sizes: s, model: map[Key]Entry{}, committed: map[Key]Entry{}}
+	m.begin(t)
+	l, err := openSized(m.tx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.l = l
+	t.Cleanup(func() { m.tx.Rollback() })
+	return m
+}
+
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func (m *machine) begin(t fataler) {
+	t.Helper()
+	tx, err := m.db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.tx = tx
+}
+
+func (m *machine) put(t fataler, entries []Entry) {
+	t.Helper()
+	if err := m.l.Put(m.tx, entries); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		e.New = false
+		m.model[e.Key] = e
+	}
+}
+
+// next makes a plausible next entry of key n.
+func (m *machine) next(n int, state State) Entry {
+	m.seq++
+	was, ok := m.model[numbered(n)]
+	e := entryOf(n, state, m.seq)
+	e.New = state != StateForgotten && (!ok || was.State == StateForgotten)
+	if state == StateForgotten && (!ok || was.State == StateForgotten) {
+		e = entryOf(n, StateOpen, m.seq)
+		e.New = true
+	}
+	return e
+}
+
+func (m *machine) commit(t fataler) {
+	t.Helper()
+	if err := m.tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	m.committed = maps.Clone(m.model)
+	m.begin(t)
+}
+
+func (m *machine) rollback(t fataler) {
+	t.Helper()
+	if err := m.tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	m.model = maps.Clone(m.committed)
+	m.begin(t)
+}
+
+// reopen drops the ledger value, as a crash would.
+func (m *machine) reopen(t fataler) {
+	t.Helper()
+	l, err := openSized(m.tx, m.sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.l = l
+}
+
+func (m *machine) maintain(t fataler, budget int) bool {
+	t.Helper()
+	busy, err := m.l.Maintain(m.tx, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return busy
+}
+
+// get compares one key.
+func (m *machine) get(t fataler, k Key) {
+	t.Helper()
+	got, ok, err := m.l.Get(m.tx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, wanted := m.model[k]
+	if ok != wanted || got != want {
+		t.Fatalf("Get(%x) = %+v, %v, want %+v, %v", k, got, ok, want, wanted)
+	}
+}
+
+// compare compares everything: every key, the walk, the count, the file.
+func (m *machine) compare(t fataler) {
+	t.Helper()
+	for k := range m.model {
+		m.get(t, k)
+	}
+	m.compareWalk(t, Key{})
+	live := int64(0)
+	for _, e := range m.model {
+		if e.State != StateForgotten {
+			live++
+		}
+	}
+	if m.l.Live() != live {
+		t.Fatalf("Live() = %d, want %d", m.l.Live(), live)
+	}
+	if err := m.l.Check(m.tx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *machine) compareWalk(t fataler, from Key) {
+	t.Helper()
+	var want []Key
+	for k := range m.model {
+		if bytes.Compare(k[:], from[:]) >= 0 {
+			want = append(want, k)
+		}
+	}
+	slices.SortFunc(want, func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
+	err := m.l.Walk(m.tx, from, func(e Entry) bool {
+		if len(want) == 0 || want[0] != e.Key || m.model[e.Key] != e {
+			t.Fatalf("Walk gives %+v, want key %x with %+v", e, want[:min(1, len(want))], m.model[e.Key])
+		}
+		want = want[1:]
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 0 {
+		t.Fatalf("Walk left out %d keys", len(want))
+	}
+}
+
+// bounded checks the limits that must hold at every moment.
+func (m *machine) bounded(t fataler) {
+	t.Helper()
+	if n := len(m.l.segments); n > m.sizes.maxSegments {
+		t.Fatalf("%d segments, limit %d", n, m.sizes.maxSegments)
+	}
+	for _, h := range []*head{m.l.active, m.l.frozen} {
+		if h.keys > m.sizes.headKeys || len(h.slab) > m.sizes.headBytes {
+			t.Fatalf("head of %d keys and %d bytes, limits %d and %d", h.keys, len(h.slab), m.sizes.headKeys, m.sizes.headBytes)
+		}
+	}
+	if !slices.IsSortedFunc(m.l.segments, func(a, b *segment) int { return a.tier - b.tier }) {
+		t.Fatal("tiers do not ascend with age")
+	}
+}
+
+func TestLedger(t *testing.T) {
+	t.Run("answers_as_a_plain_map_does", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			s := smallSizes()
+			s.pace = rapid.SampledFrom([]int{0, 1, 12}).Draw(rt, "pace")
+			s.fanIn = rapid.IntRange(2, 4).Draw(rt, "fan-in")
+			m := newMachine(t, s)
+			defer m.tx.Rollback()
+			key := rapid.IntRange(0, 400)
+			rt.Repeat(map[string]func(*rapid.T){
+				"put": func(rt *rapid.T) {
+					var batch []Entry
+					for range rapid.IntRange(1, 60).Draw(rt, "n") {
+						e := m.next(key.Draw(rt, "key"), State(rapid.IntRange(1, 5).Draw(rt, "state")))
+						m.model[e.Key] = e // seen by the batch's later entries
+						batch = append(batch, e)
+					}
+					m.put(rt, batch)
+				},
+				"get":      func(rt *rapid.T) { m.get(rt, numbered(key.Draw(rt, "key"))) },
+				"maintain": func(rt *rapid.T) { m.maintain(rt, rapid.IntRange(1, 5000).Draw(rt, "budget")) },
+				"commit":   func(rt *rapid.T) { m.commit(rt) },
+				"rollback": func(rt *rapid.T) {
+					m.rollback(rt)
+					if err := m.l.Reload(m.tx); err != nil {
+						rt.Fatal(err)
+					}
+				},
+				"reopen": func(rt *rapid.T) { m.reopen(rt) },
+				"walk":   func(rt *rapid.T) { m.compareWalk(rt, numbered(key.Draw(rt, "from"))) },
+				"all":    func(rt *rapid.T) { m.compare(rt) },
+				"":       func(rt *rapid.T) { m.bounded(rt) },
+			})
+			m.compare(rt)
+		})
+	})
+
+	t.Run("goes_on_after_a_crash_between_any_two_steps", func(t *testing.T) {
+		s := smallSizes()
+		s.pace = 0
+		m := newMachine(t, s)
+		steps := 0
+		for n := 0; n < 4000; n += 20 {
+			var batch []Entry
+			for i := range 20 {
+				batch = append(batch, m.next((n+i)*7%1500, StateOpen))
+			}
+			m.put(t, batch)
+			for busy := true; busy; steps++ {
+				busy = m.maintain(t, 1)
+				m.commit(t)
+				m.reopen(t)
+				m.bounded(t)
+			}
+			for k := range m.model {
+				m.get(t, k)
+			}
+		}
+		m.compare(t)
+		if steps < 1000 {
+			t.Fatalf("only %d steps were interrupted", steps)
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The pace
+//
+// Count in heads: tier 0 segments are one head each, tier t segments are up to
+// fanIn^t heads. Jobs are served lowest level first, which is nearest deadline
+// first, since a level t job arises once in fanIn^(t+1) heads.
+//
+// Each record is written once per level, so on average a head put makes 1 head
+// of sealing and at most 1 head of merging on each of 4 levels, a quarter more
+// with clearing. The worst moment is the start of a top merge: for the number
+// of segments to stay at 16 it must end while 64 more heads are put. In that
+// time there is the merge itself, at most about 260 heads at 50 million keys,
+// and 64 heads on each of the four levels below: (260+256)·1.25/64 ≈ 10. So
+// twelve bytes of work for each byte put, while there is work, always suffice;
+// and a seal, which goes first, is over when the active head is a tenth full.
+// Then there are at most 4 segments under the top merge, 3 on each level
+// between, and 4+1 on level 0, which is 15.
+//
+// Should it ever not suffice (limits changed, a ledger far beyond 50 million
+// keys), freeze does what is missing at once: slow for one call, but bounded
+// memory and 16 segments hold in any case.
+
+// Maintain does about budget bytes of sealing, merging and clearing, and says
+// whether there is more to do. Put does what is necessary on its own; Maintain
+// is for idle moments, so that less is left for busy ones. After an error the
+// transaction must be rolled back and the ledger reloaded.
+func (l *Ledger) Maintain(tx *bolt.Tx, budget int) (busy bool, err error) {
+	_, err = l.work(tx, budget)
+	return len(l.jobs) > 0, err
+}
+
+// work does budget bytes of jobs, lowest level first, or all there is.
+func (l *Ledger) work(tx *bolt.Tx, budget int) (spent int, err error) {
+	if err := l.storeRepairs(tx); err != nil {
+		return 0, err
+	}
+	for len(l.jobs) > 0 && spent < budget {
+		n, err := l.step(tx, l.jobs[0], budget-spent)
+		if err != nil {
+			return spent, err
+		}
+		spent += n
+	}
+	return spent, nil
+}
+
+// payOwed does the work that Put owes, when it is worth a step.
+func (l *Ledger) payOwed(tx *bolt.Tx) error {
+	if l.owed >= l.sizes.minStep {
+		spent, err := l.work(tx, l.owed)
+		if err != nil {
+			return err
+		}
+		l.owed = max(0, l.owed-spent)
+	}
+	if len(l.jobs) == 0 {
+		l.owed = 0
+	}
+	return nil
+}
+
+// freeze makes room in the active head by freezing it. The head frozen before
+// must be sealed, and there must be room for one more segment; by the pace both
+// is so, otherwise it is brought about here.
+func (l *Ledger) freeze(tx *bolt.Tx) error {
+	for len(l.jobs) > 0 && (l.jobs[0].level == sealing || len(l.segments) >= l.sizes.maxSegments) {
+		if _, err := l.work(tx, l.sizes.headBytes); err != nil {
+			return err
+		}
+	}
+	l.active, l.frozen = l.frozen, l.active
+	l.frozenEnd = l.nextLog
+	l.begin(sealing, nil)
+	return l.save(tx)
+}
+
+// plan begins the merges that are due: on each level without a job, of all
+// segments of that tier when there are enough. They are neighbours in age,
+// because tiers ascend with age.
+func (l *Ledger) plan() {
+	for level := 0; level <= l.sizes.topTier; level++ {
+		if slices.ContainsFunc(l.jobs, func(j *job) bool { return j.level == level }) {
+			continue
+		}
+		var inputs []uint64
+		for _, s := range l.segments {
+			if s.tier == level {
+				inputs = append(inputs, s.id)
+			}
+		}
+		if len(inputs) >= l.sizes.fanIn {
+			l.begin(level, inputs)
+		}
+	}
+}
+
+// begin adds a job. The caller saves the manifest.
+func (l *Ledger) begin(level int, inputs []uint64) {
+	l.jobs = append(l.jobs, &job{level: level, out: &segment{id: l.nextID}, inputs: inputs})
+	l.nextID++
+	slices.SortFunc(l.jobs, func(a, b *job) int { return cmp.Compare(a.level, b.level) })
+}
+
+// repair is a piece of filter that was found damaged and rebuilt in memory.
+type repair struct {
+	key    []byte
+	piece  *piece
+	damage error
+	stored bool
+}
+
+type repairFunc func(key []byte, p *piece, damage error)
+
+// repaired notes a repair, to be stored by the next work.
+func (l *Ledger) repaired(key []byte, p *piece, damage error) {
+	l.repairs = append(l.repairs, repair{key: key, piece: p, damage: damage})
+}
+
+// Repaired returns what was found damaged at the last Open or Reload and could
+// be rebuilt: pieces of filters. Worth a word to the operator, since it says
+// something about the disk.
+func (l *Ledger) Repaired() []error {
+	var errs []error
+	for _, r := range l.repairs {
+		errs = append(errs, r.damage)
+	}
+	return errs
+}
+
+// storeRepairs writes rebuilt pieces back, before any job may clear them.
+func (l *Ledger) storeRepairs(tx *bolt.Tx) error {
+	for i := range l.repairs {
+		r := &l.repairs[i]
+		if r.stored {
+			continue
+		}
+		if err := r.piece.put(appendBucket(tx, bucketFilters), r.key); err != nil {
+			return err
+		}
+		r.stored = true
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package ledger
+
+import bolt "go.etcd.io/bbolt"
+
+// writer collects the blocks and pieces of one step of a job, to be stored
+// together at its end.
+type writer struct {
+	job    *job
+	sizes  *sizes
+	spent  int    // record bytes used up, dropped ones included
+	block  []byte // being filled
+	last   Key    // in the block
+	blocks []pair
+	pieces []keyedPiece
+}
+
+type pair struct{ key, value []byte }
+
+type keyedPiece struct {
+	key   []byte
+	piece *piece
+}
+
+// fits says whether r still goes into the block.
+func (w *writer) fits(r record) bool {
+	return len(w.block) == 0 || len(w.block)+len(r) <= w.sizes.block
+}
+
+// add appends r, which fits, to the block.
+func (w *writer) add(r record) {
+	if len(w.block) == 0 {
+		// A value put into bbolt must stay as it is until the commit: each
+		// block is its own allocation.
+		w.block = make([]byte, crcLen, w.sizes.block)
+	}
+	w.block = append(w.block, r...)
+	w.last = r.key()
+	w.job.run.add(w.last)
+}
+
+// flush ends the block, and the run when it is long enough.
+func (w *writer) flush() {
+	if len(w.block) == 0 {
+		return
+	}
+	key := segmentKey(w.job.out.id, w.last)
+	sign(key, w.block)
+	w.blocks = append(w.blocks, pair{key, w.block})
+	w.job.run.blocks++
+	w.job.run.bytes += len(w.block)
+	w.block = nil
+	w.job.lastBlock = w.last
+	if w.job.run.records >= w.sizes.runRecords {
+		w.closeRun()
+	}
+}
+
+// closeRun files the piece of the blocks since the last piece. The block being
+// filled must have been flushed: a piece's key is its last block's.
+func (w *writer) closeRun() {
+	j := w.job
+	if j.run.records == 0 {
+		return
+	}
+	p := j.run
+	j.run = piece{}
+	j.out.add(&p, j.lastBlock)
+	w.pieces = append(w.pieces, keyedPiece{segmentKey(j.out.id, j.lastBlock), &p})
+}
+
+// store writes what was collected.
+func (w *writer) store(tx *bolt.Tx) error {
+	b := appendBucket(tx, bucketBlocks)
+	for _, p := range w.blocks {
+		if err := b.Put(p.key, p.value); err != nil {
+			return err
+		}
+	}
+	b = appendBucket(tx, bucketFilters)
+	for _, p := range w.pieces {
+		if err := p.piece.put(b, p.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
