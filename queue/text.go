@@ -1,0 +1,13 @@
+package queue
+
+import "time"
+
+// AppendText appends s as a JSON string, spelled as records of the trail spell it:
+// valid UTF-8 whatever s holds (each bad byte becomes U+FFFD), and nothing in it that
+// a terminal or a line splitter would obey. It is for every line of ours that carries
+// untrusted text, so that a key looks the same wherever a person meets it.
+func AppendText(dst []byte, s string) []byte { return appendQuoted(dst, s) }
+
+// AppendTime appends t as records of the trail spell it: RFC 3339 in UTC, with six
+// digits of a second, without quotes.
+func AppendTime(dst []byte, t time.Time) []byte { return appendTime(dst, t) }
