@@ -170,7 +170,7 @@ func metaAt(f io.ReaderAt, off int64, slot int) (Meta, error) {
 // bbolt does not: it maps the file and dies from SIGBUS.
 func checkBounds(m Meta, path string, size int64) error {
 	switch {
-	case m.HighWater < 4 || m.HighWater > uint64(1)<<46/uint64(m.PageSize):
+	case m.HighWater < 3 || m.HighWater > maxPages:
 		return damaged(path, "its meta page counts %d pages", m.HighWater)
 	case size < m.Bytes():
 		return fileErr(ErrTruncated, path, fmt.Errorf(

@@ -70,6 +70,9 @@ func (f *File) open() error {
 	}
 	warnings, err := checkOwnership(f.file, o)
 	f.report.Warnings = append(f.report.Warnings, warnings...)
+	if fs, err := FilesystemOf(o.Path); err == nil && fs.Concern() != "" {
+		f.report.Warnings = append(f.report.Warnings, fs.Concern())
+	}
 	return err
 }
 

@@ -1,0 +1,95 @@
+package dbfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// manyFree in a list's header says that its length stands in the first entry.
+const manyFree = 0xFFFF
+
+// eachFree reads the list of free pages that a clean stop wrote, and gives every
+// entry to use, in order. bbolt takes the list's length on trust.
+func eachFree(r *pageReader, m Meta, use func(id uint64) error) (n int64, overflow uint64, err error) {
+	first, err := r.page(m.Freelist)
+	if err != nil {
+		return 0, 0, err
+	}
+	h := parseHeader(first)
+	switch {
+	case h.id != m.Freelist:
+		return 0, 0, fmt.Errorf("says that it is page %d", h.id)
+	case h.flags != flagFreelist:
+		return 0, 0, fmt.Errorf("is no list of free pages (flags %#x)", h.flags)
+	case uint64(h.overflow) >= m.HighWater-m.Freelist:
+		return 0, 0, fmt.Errorf("with %d overflow pages: %w", h.overflow, errOutOfRange)
+	}
+	var s span
+	s.reset(r, h, first)
+	off, count := int64(pageHeaderSize), int64(h.count)
+	if count == manyFree {
+		b, err := s.bytes(off, 8)
+		if err != nil {
+			return 0, 0, err
+		}
+		off, count = off+8, int64(binary.LittleEndian.Uint64(b))
+	}
+	if count < 0 || count > (s.size-off)/8 {
+		return 0, 0, errors.New("counts more entries than it has room for")
+	}
+	prev := uint64(1)
+	for range count {
+		b, err := s.bytes(off, 8)
+		if err != nil {
+			return 0, 0, err
+		}
+		id := binary.LittleEndian.Uint64(b)
+		if id <= prev || id >= m.HighWater {
+			return 0, 0, fmt.Errorf("lists page %d after page %d", id, prev)
+		}
+		if err := use(id); err != nil {
+			return 0, 0, err
+		}
+		off, prev = off+8, id
+	}
+	return count, uint64(h.overflow), nil
+}
+
+// freelistSpan claims the pages of the list itself and counts its entries.
+func (w *walker) freelistSpan() (int64, error) {
+	n, overflow, err := eachFree(w.pages, w.m, func(uint64) error { return nil })
+	if err == nil {
+		err = w.claim(w.m.Freelist, overflow+1)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list of free pages (page %d): %w", w.m.Freelist, err)
+	}
+	return n, nil
+}
+
+// freeIsFree makes sure, after the walk, that no page in use is in the list: the
+// next commit would write over it.
+func (w *walker) freeIsFree() error {
+	_, _, err := eachFree(w.pages, w.m, func(id uint64) error {
+		if w.isSeen(id) {
+			return fmt.Errorf("lists page %d, which is in use", id)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list of free pages (page %d): %w", w.m.Freelist, err)
+	}
+	return nil
+}
+
+// checkFreelist is what is checked of a file that was stopped cleanly, and so is
+// not walked.
+func checkFreelist(r *pageReader, m Meta, path string) error {
+	_, _, err := eachFree(r, m, func(uint64) error { return nil })
+	if err != nil {
+		w := walker{path: path}
+		return w.fail(fmt.Errorf("list of free pages (page %d): %w", m.Freelist, err))
+	}
+	return nil
+}
