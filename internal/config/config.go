@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"breakwater/queue"
@@ -248,4 +250,9 @@ func defaultQueue() Queue {
 		MaxIntakeBytes:  32 << 20,
 		ReceiptTimeout:  5 * time.Second,
 	}
+}
+
+// sortHandlers brings handlers into the order that a Config promises.
+func sortHandlers(handlers []Handler) {
+	slices.SortFunc(handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
 }

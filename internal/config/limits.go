@@ -22,6 +22,13 @@ const (
 	// unparsed. A correct file holds none; a few are let through so that the
 	// message can be about the key that has one.
 	maxOperators = 64
+
+	// maxPieces is how many pieces the scanner may cut one text into, at its $ and %.
+	maxPieces = 1024
+
+	// maxOpenComments is how many comments may lack their end before the file is
+	// refused unscanned: each costs a pass over the rest of the file, 0.5 ms at most.
+	maxOpenComments = 64
 )
 
 // Limits of texts, in bytes.

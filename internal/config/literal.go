@@ -1,9 +1,9 @@
 package config
 
 import (
-	"bytes"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -73,23 +73,22 @@ func scalar(e *hclsyntax.LiteralValueExpr, src []byte) literal {
 	return literal{kind: kindNumber, text: written}
 }
 
-// templateText reads a string. HCL brings text to Unicode's composed form, which
-// names another file where a path was written decomposed, so a string without
-// escapes is taken from the source byte for byte.
+// templateText reads a string. The syntax tree holds it in Unicode's composed
+// form, which names another file where a path was written decomposed, so it is
+// decoded once more from the source, byte for byte.
 func templateText(e *hclsyntax.TemplateExpr, src []byte) (literal, *complaint) {
-	var decoded strings.Builder
 	for _, part := range e.Parts {
-		one, ok := part.(*hclsyntax.LiteralValueExpr)
-		if !ok || one.Val.IsNull() || one.Val.Type() != cty.String {
+		if _, ok := part.(*hclsyntax.LiteralValueExpr); !ok {
 			return literal{}, notLiteral(e)
 		}
-		decoded.WriteString(one.Val.AsString())
 	}
-	written := e.SrcRange.SliceBytes(src)
-	if n := len(written); n >= 2 && written[0] == '"' && written[n-1] == '"' {
-		inner := written[1 : n-1]
-		if !bytes.ContainsAny(inner, `\"`) && !bytes.Contains(inner, []byte("${")) && !bytes.Contains(inner, []byte("%{")) {
-			return literal{kind: kindString, text: string(inner)}, nil
+	// The parser has found no error in these bytes, so neither call can.
+	tokens, _ := hclsyntax.LexExpression(e.SrcRange.SliceBytes(src), "", hcl.InitialPos)
+	var decoded strings.Builder
+	for _, token := range tokens {
+		if token.Type == hclsyntax.TokenQuotedLit {
+			piece, _ := hclsyntax.ParseStringLiteralToken(token)
+			decoded.WriteString(piece)
 		}
 	}
 	return literal{kind: kindString, text: decoded.String()}, nil

@@ -2,7 +2,6 @@ package config
 
 import (
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -33,17 +32,12 @@ type reader struct {
 	bad   map[string]bool // keys with a problem: no interlock is judged by them
 }
 
-// result puts the problems into the file's order.
+// result gives the Config, or else the problems.
 func (r *reader) result() (Config, error) {
 	if len(r.wrong) == 0 {
 		return r.cfg, nil
 	}
-	slices.SortStableFunc(r.wrong, func(a, b Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
+	sortProblems(r.wrong)
 	all := &Problems{}
 	for _, one := range r.wrong {
 		all.add(one)
@@ -53,6 +47,9 @@ func (r *reader) result() (Config, error) {
 
 func (r *reader) read(src []byte) {
 	text, wrong := checkText(r.file, src)
+	if wrong == nil {
+		wrong = checkComments(r.file, text)
+	}
 	if wrong == nil {
 		wrong = checkNesting(r.file, text)
 	}
@@ -123,7 +120,7 @@ func (r *reader) body(body *hclsyntax.Body) {
 		seen[id] = block.DefRange()
 		r.block(s, block)
 	}
-	slices.SortFunc(r.cfg.Handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
+	sortHandlers(r.cfg.Handlers)
 }
 
 // block reads one block into its section.

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -66,6 +68,14 @@ func (p *Problems) add(one Problem) {
 		return
 	}
 	p.List = append(p.List, one)
+}
+
+// sortProblems brings problems into the order of the file; those without a line
+// come first.
+func sortProblems(list []Problem) {
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
 }
 
 // complaint is a Problem before it has a place; nil means that all is well.

@@ -63,7 +63,7 @@ func schema(c *Config, base string) []section {
 		}},
 		{block: "audit", settings: []setting{
 			{"retention_h", true, duration(&c.Audit.Retention, time.Hour, time.Hour, MaxRetention)},
-			{"require_archive", true, flag{&c.Audit.RequireArchive}},
+			{"require_archive", true, truth{&c.Audit.RequireArchive}},
 			{"stream", false, path{dst: &c.Audit.Stream, base: base, optional: true, words: []string{Stdout}}},
 		}},
 		{block: "checkpoint", settings: []setting{

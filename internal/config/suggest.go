@@ -1,6 +1,8 @@
 package config
 
-// didYouMean is a hint with the nearest of some words, or all of them.
+import "strings"
+
+// didYouMean is a hint with the nearest of some words, or "" where none is near.
 func didYouMean(given string, words []string) string {
 	if near := nearest(given, words); near != "" {
 		return `did you mean "` + near + `"?`
@@ -9,9 +11,10 @@ func didYouMean(given string, words []string) string {
 }
 
 // nearest is the word that a misspelling was probably meant to be: the one at
-// the smallest edit distance, if that is at most a third of its length. Keys that
+// the smallest edit distance, of at most three edits and half the word. Keys that
 // differ in their unit only (lease_timeout, lease_timeout_s for
-// lease_timeout_ms) count as near.
+// lease_timeout_ms), and words that end in what was given (REVIEW for
+// ROUTE_REVIEW), count as one edit away.
 func nearest(given string, words []string) string {
 	if len(given) > maxSuggestable {
 		return ""
@@ -19,10 +22,10 @@ func nearest(given string, words []string) string {
 	best, least := "", 1<<30
 	for _, word := range words {
 		distance := editDistance(given, word)
-		if withoutUnit(given) == withoutUnit(word) {
+		if withoutUnit(given) == withoutUnit(word) || len(given) > 3 && strings.HasSuffix(word, given) {
 			distance = min(distance, 1)
 		}
-		if distance <= max(1, len(word)/3) && distance < least {
+		if distance <= min(3, len(word)/2) && distance < least {
 			best, least = word, distance
 		}
 	}

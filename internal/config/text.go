@@ -21,10 +21,11 @@ var (
 )
 
 // checkControl refuses what has no place in a name or a path, and what a
-// terminal that shows it would act on.
+// terminal that shows it would act on. It does not repeat the text, which may be
+// a URL with a password in it.
 func checkControl(s string) *complaint {
 	if strings.IndexFunc(s, unicode.IsControl) >= 0 {
-		return complain("", "must not contain control characters, is %s", shown(s))
+		return complain("", "must not contain control characters or line ends")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func checkURL(s string) *complaint {
 	}
 	switch u.Scheme {
 	case "http", "https":
-		return checkHost(u, example)
+		return checkURLHost(u, example)
 	case "http+unix":
 		return checkUnixURL(u, example)
 	case "":
@@ -34,7 +34,7 @@ func checkURL(s string) *complaint {
 	return complain(example, "must begin with http://, https:// or http+unix://, begins with %s", shown(u.Scheme+":"))
 }
 
-func checkHost(u *url.URL, example string) *complaint {
+func checkURLHost(u *url.URL, example string) *complaint {
 	if u.Hostname() == "" || u.Opaque != "" {
 		return complain(example, "must name a host")
 	}

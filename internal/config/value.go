@@ -140,12 +140,12 @@ func sizeOf(s string) (int64, bool) {
 	return 0, false
 }
 
-// flag is true or false.
-type flag struct{ dst *bool }
+// truth is true or false.
+type truth struct{ dst *bool }
 
-func (f flag) plain() any { return *f.dst }
+func (f truth) plain() any { return *f.dst }
 
-func (f flag) read(lit literal) *complaint {
+func (f truth) read(lit literal) *complaint {
 	if lit.kind != kindBool {
 		return complain("write it without quotes", "must be true or false, is %s", describe(lit))
 	}

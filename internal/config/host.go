@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// CheckHost looks at this host with the eyes of the configuration: folders,
+// programs and files that it names, and who may write to them. It changes
+// nothing. Parse cannot do it, because a file is also checked on another machine
+// than the one it is for; "config check" and the start do.
+func (c Config) CheckHost() []Problem {
+	var found []finding
+	say := func(wrong *complaint, keys ...string) {
+		if wrong != nil {
+			found = append(found, finding{keys, keys[0] + " " + wrong.what, wrong.hint})
+		}
+	}
+	if c.origin.file != "" {
+		say(notWritableByAll(c.origin.file), "the config file")
+	}
+	say(folderOrNew(c.DataDir), "data_dir")
+	if _, err := os.Stat(c.RunDir); err == nil || filepath.Dir(c.RunDir) != c.DataDir {
+		say(folderOrNew(c.RunDir), "run_dir") // else it is made along with data_dir
+	}
+	for _, p := range append(c.socketPaths(), ownPath{"store.bbolt.path", c.Store.Path}) {
+		if dir := filepath.Dir(p.path); dir != c.RunDir && dir != c.DataDir {
+			say(existingFolder(dir), p.key)
+		}
+	}
+	say(fileOrNew(c.Store.Path), "store.bbolt.path")
+	for _, p := range []ownPath{{"audit.stream", c.Audit.Stream}, {"checkpoint.output", c.Checkpoint.Output}} {
+		if p.path != "" && p.path != Stdout {
+			say(existingFolder(filepath.Dir(p.path)), p.key)
+		}
+	}
+	if c.Checkpoint.Key != "" {
+		say(secretFile(c.Checkpoint.Key), "checkpoint.key")
+	}
+	for _, h := range c.Handlers {
+		if h.Kind == KindExec && len(h.Command) > 0 {
+			say(program(h.Command[0]), "handler.exec."+h.Name+".command")
+		}
+	}
+	return c.problems(found)
+}
+
+// problems gives findings their places, and the order of the file.
+func (c Config) problems(found []finding) []Problem {
+	var list []Problem
+	for _, f := range found {
+		p, _ := c.locate(f, nil)
+		list = append(list, p)
+	}
+	sortProblems(list)
+	return list
+}
+
+func writableByAll(info fs.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
+
+func notWritableByAll(path string) *complaint {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // it has been read already; what became of it since is no matter
+	}
+	if writableByAll(info) {
+		return complain("it decides which programs run: chmod o-w "+printable(path), "can be written by everyone")
+	}
+	return nil
+}
+
+// folderOrNew is a folder that exists, or that can be made in one that does.
+func folderOrNew(path string) *complaint {
+	_, err := os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return existingFolder(path)
+	}
+	parent := filepath.Dir(path)
+	if wrong := existingFolder(parent); wrong != nil {
+		return complain(wrong.hint, "cannot be made: its parent %s", wrong.what)
+	}
+	return nil
+}
+
+// existingFolder wants a folder in which nobody else can replace our files: one
+// that everyone may write to needs the sticky bit, as /tmp has.
+func existingFolder(path string) *complaint {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return complain("create it: mkdir -p "+printable(path), "%s does not exist", shownPath(path))
+	case err != nil:
+		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+	case !info.IsDir():
+		return complain("", "%s is not a folder", shownPath(path))
+	case writableByAll(info) && info.Mode()&fs.ModeSticky == 0:
+		return complain("chmod o-w "+printable(path), "%s can be written by everyone", shownPath(path))
+	}
+	return nil
+}
+
+func fileOrNew(path string) *complaint {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+	case !info.Mode().IsRegular():
+		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
+	case info.Mode().Perm()&0o007 != 0:
+		return complain("chmod 600 "+printable(path), "%s is open to everyone", shownPath(path))
+	}
+	return nil
+}
+
+// secretFile wants a file that only its owner can read.
+func secretFile(path string) *complaint {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return complain(`make one with "breakwater audit keygen"`, "%s does not exist", shownPath(path))
+	case err != nil:
+		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+	case !info.Mode().IsRegular():
+		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
+	case info.Mode().Perm()&0o077 != 0:
+		return complain("chmod 600 "+printable(path), "%s can be read by others than its owner", shownPath(path))
+	}
+	return nil
+}
+
+// program wants an executable file that nobody else can replace. A setuid one is
+// refused: a handler runs with the appliance's rights, never with more.
+func program(path string) *complaint {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return complain("", "%s does not exist", shownPath(path))
+	case err != nil:
+		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+	case !info.Mode().IsRegular():
+		return complain("", "%s is %s, not a program", shownPath(path), fileType(info.Mode()))
+	case info.Mode().Perm()&0o111 == 0:
+		return complain("chmod +x "+printable(path), "%s is not executable", shownPath(path))
+	case writableByAll(info):
+		return complain("chmod o-w "+printable(path), "%s can be written by everyone", shownPath(path))
+	case info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
+		return complain("chmod ug-s "+printable(path), "%s is setuid or setgid", shownPath(path))
+	}
+	return existingFolder(filepath.Dir(path))
+}
+
+// reason is an error without the path, which the message has already.
+func reason(err error) string {
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return printable(err.Error())
+}

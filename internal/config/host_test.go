@@ -1,0 +1,173 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCheckHost builds real folders and files; each case spoils one thing.
+func TestCheckHost(t *testing.T) {
+	type host struct{ dir, text string }
+	at := func(h *host, name string) string { return filepath.Join(h.dir, name) }
+	chmod := func(t *testing.T, path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir := func(t *testing.T, path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		chmod(t, path, mode) // whatever the umask
+	}
+
+	for _, one := range []struct {
+		name  string
+		spoil func(t *testing.T, h *host)
+		want  []string // a problem for each, in order; none: the host is fine
+	}{
+		{"a good host", func(*testing.T, *host) {}, nil},
+		{"a good host after its first start", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			mkdir(t, at(h, "var/run"), 0o750)
+			writeFile(t, at(h, "var/breakwater.db"), "")
+		}, nil},
+		{"a config that everyone can write", func(t *testing.T, h *host) { chmod(t, at(h, "config.hcl"), 0o602) },
+			[]string{"the config file can be written by everyone"}},
+		{"a data_dir without a parent", func(t *testing.T, h *host) { h.text += `data_dir = "a/b"` + "\n" },
+			[]string{`data_dir cannot be made: its parent "DIR/a" does not exist`}},
+		{"a data_dir that is a file", func(t *testing.T, h *host) { writeFile(t, at(h, "var"), "") },
+			[]string{`data_dir "DIR/var" is not a folder`, `store.bbolt.path "DIR/var/breakwater.db" cannot be looked at: not a directory`}},
+		{"a data_dir that everyone can write", func(t *testing.T, h *host) { mkdir(t, at(h, "var"), 0o777) },
+			[]string{`data_dir "DIR/var" can be written by everyone`}},
+		{"a run_dir that everyone can write", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			mkdir(t, at(h, "var/run"), 0o777)
+		}, []string{`run_dir "DIR/var/run" can be written by everyone`}},
+		{"a run_dir that everyone can write, but sticky", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			mkdir(t, at(h, "var/run"), 0o777|os.ModeSticky)
+		}, nil},
+		{"a socket elsewhere without its folder", func(t *testing.T, h *host) { h.text += `socket "control" { path = "x/c.sock" }` + "\n" },
+			[]string{`socket.control.path "DIR/x" does not exist`}},
+		{"a store that everyone can read", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			writeFile(t, at(h, "var/breakwater.db"), "")
+			chmod(t, at(h, "var/breakwater.db"), 0o644)
+		}, []string{`store.bbolt.path "DIR/var/breakwater.db" is open to everyone`}},
+		{"a store that is a folder", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			mkdir(t, at(h, "var/breakwater.db"), 0o700)
+		}, []string{`store.bbolt.path "DIR/var/breakwater.db" is a directory, not a file`}},
+		{"a stream without its folder", func(t *testing.T, h *host) { h.text += `audit { stream = "log/trail" }` + "\n" },
+			[]string{`audit.stream "DIR/log" does not exist`}},
+		{"a checkpoint without its key", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"stdout\"\n}\n"
+		}, []string{`checkpoint.key "DIR/k" does not exist`}},
+		{"a key that the group can read", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"stdout\"\n}\n"
+			writeFile(t, at(h, "k"), "")
+			chmod(t, at(h, "k"), 0o640)
+		}, []string{`checkpoint.key "DIR/k" can be read by others`}},
+		{"no program", func(t *testing.T, h *host) { os.Remove(at(h, "post")) },
+			[]string{`handler.exec.post.command "DIR/post" does not exist`}},
+		{"a program that is not executable", func(t *testing.T, h *host) { chmod(t, at(h, "post"), 0o600) },
+			[]string{`"DIR/post" is not executable`}},
+		{"a program that everyone can write", func(t *testing.T, h *host) { chmod(t, at(h, "post"), 0o757) },
+			[]string{`"DIR/post" can be written by everyone`}},
+		{"a program with more rights than ours", func(t *testing.T, h *host) { chmod(t, at(h, "post"), 0o755|os.ModeSetuid) },
+			[]string{`"DIR/post" is setuid or setgid`}},
+		{"a program that is a folder", func(t *testing.T, h *host) {
+			os.Remove(at(h, "post"))
+			mkdir(t, at(h, "post"), 0o755)
+		}, []string{`"DIR/post" is a directory, not a program`}},
+		{"a folder in which everyone can replace everything", func(t *testing.T, h *host) { chmod(t, h.dir, 0o777) },
+			[]string{`data_dir cannot be made: its parent "DIR" can be written by everyone`, `handler.exec.post.command "DIR" can be written by everyone`}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Setenv("RUNTIME_DIRECTORY", "")
+			h := &host{dir: shortTempDir(t)}
+			h.text = `handler "exec" "post" { command = ["` + at(h, "post") + `"] }` + "\n"
+			writeFile(t, at(h, "post"), "#!/bin/sh\n")
+			chmod(t, at(h, "post"), 0o755)
+			writeFile(t, at(h, "config.hcl"), "")
+			one.spoil(t, h)
+			writeFile(t, at(h, "config.hcl"), h.text)
+			c, err := Load(at(h, "config.hcl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.CheckHost()
+			for i, p := range got {
+				if i >= len(one.want) || !strings.Contains(p.String(), strings.ReplaceAll(one.want[i], "DIR", h.dir)) {
+					t.Errorf("problem %d: %s; want %q", i, p, one.want)
+				}
+			}
+			if len(got) != len(one.want) {
+				t.Errorf("%d problems, want %d", len(got), len(one.want))
+			}
+		})
+	}
+
+	t.Run("a problem points at its line", func(t *testing.T) {
+		c := parse(t, "\n\nhandler \"exec\" \"post\" {\n  command = [\"/absent/post\"]\n}\n")
+		for _, p := range c.CheckHost() {
+			if strings.Contains(p.Message, "post") && p.Line == 4 && p.File == "config.hcl" {
+				return
+			}
+		}
+		t.Errorf("none of %v is about line 4", c.CheckHost())
+	})
+}
+
+// shortTempDir is a temporary folder whose path leaves room for a socket's name;
+// the one that testing makes holds the test's own name.
+func shortTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func TestWarnings(t *testing.T) {
+	c := parse(t, `
+route "ROUTE_REVIEW" {
+  handler = "log"
+}
+handler "exec" "slow" {
+  command    = ["/bin/slow"]
+  timeout_ms = 31000
+}
+handler "http" "remote" {
+  url = "http://review.example/"
+}
+handler "http" "local" {
+  url = "http://127.0.0.1:80/"
+}
+metrics {
+  listen = ":9377"
+}
+`)
+	want := []string{
+		"config.hcl:3: the route ROUTE_REVIEW",
+		"config.hcl:7: handler.exec.slow may run for 31s",
+		"config.hcl:10: handler.http.remote.url sends",
+		"config.hcl:16: metrics.listen is open",
+	}
+	got := c.Warnings()
+	if len(got) != len(want) {
+		t.Fatalf("%d warnings: %v", len(got), got)
+	}
+	for i, p := range got {
+		if !strings.HasPrefix(p.String(), want[i]) {
+			t.Errorf("warning %d: %s; want %q", i, p, want[i])
+		}
+	}
+}

@@ -1,0 +1,1 @@
+# nothing but this comment: everything is at its default

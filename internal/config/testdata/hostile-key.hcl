@@ -1,0 +1,3 @@
+queue {
+  ‮prefetch = 1
+}

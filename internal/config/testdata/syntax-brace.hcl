@@ -1,0 +1,6 @@
+queue {
+  prefetch = 4
+
+log {
+  level = "info"
+}

@@ -1,0 +1,4 @@
+data_dir "/srv/x"
+queue {
+  prefetch: 3
+}

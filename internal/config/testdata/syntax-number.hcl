@@ -1,0 +1,3 @@
+ledger {
+  max_keys = 0xff
+}

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+)
+
+// Warnings lists what is allowed and still probably not meant. They refuse
+// nothing.
+func (c Config) Warnings() []Problem {
+	var found []finding
+	if c.Routes.RouteReview.Handler == KindLog {
+		found = append(found, finding{[]string{"route.ROUTE_REVIEW.handler"},
+			`the route ROUTE_REVIEW has the handler "log", which settles every exception unseen`, `"consumers" is its default`})
+	}
+	for _, h := range c.Handlers {
+		id := "handler." + h.Kind + "." + h.Name
+		if h.Timeout > c.Queue.DrainTimeout {
+			found = append(found, finding{[]string{id + ".timeout_ms", id, "queue.drain_timeout_s"},
+				fmt.Sprintf("%s may run for %v, a drain waits for %v only", id, h.Timeout, c.Queue.DrainTimeout),
+				"a longer run is cut off at a stop and repeated after the next start"})
+		}
+		if u, err := url.Parse(h.URL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+			found = append(found, finding{[]string{id + ".url"},
+				id + ".url sends exceptions unencrypted to another host", "use https"})
+		}
+	}
+	if host, _, err := net.SplitHostPort(c.Metrics.Listen); err == nil && !isLoopback(host) {
+		found = append(found, finding{[]string{"metrics.listen"},
+			"metrics.listen is open to the network, without a password", `"127.0.0.1:PORT" keeps it on this host`})
+	}
+	return c.problems(found)
+}
+
+// isLoopback judges the text alone: nothing is looked up.
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
