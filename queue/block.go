@@ -1,6 +1,7 @@
 package queue
 
 import (
+	_ "embed" // for the dictionary
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -30,8 +31,20 @@ const (
 	codecZstd     = 1
 	blockHeader   = 1 + 1 + 8 + 4 + 4 + len(Hash{})
 	blockTrailer  = 4
-	compressFloor = 512 // a shorter block gains nothing worth the header of a frame
+	compressFloor = 128 // no record is shorter; what is, gains nothing
 )
+
+// trailDict is the raw-content dictionary of codec 1: a record of every kind with
+// its variable parts left out. It is part of the format and must never change;
+// a better one would be codec 2. It is for hosts that commit one message at a
+// time: the three records of a message's life, each a block of its own, take 486
+// bytes with it and 1,077 without (1,297 plain). Full blocks shrink to a fifth
+// either way; with it they are 8 % smaller and cost 3 µs more per block.
+//
+// It has no id, so that "zstd -d -D trail_v1.dict" reads a payload.
+//
+//go:embed trail_v1.dict
+var trailDict []byte
 
 // MaxStoredBlock bounds the stored form of any block, in bytes. A compressed form
 // is only kept when it is shorter than the plain one.
@@ -45,7 +58,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var (
 	blockEncoder = sync.OnceValue(func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(64<<10), zstd.WithEncoderCRC(false))
+			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(64<<10), zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(0, trailDict))
 		if err != nil {
 			panic(err) // options are constants: only a change of this line can fail
 		}
@@ -53,7 +66,7 @@ var (
 	})
 	blockDecoder = sync.OnceValue(func() *zstd.Decoder {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(MaxRecordBytes), zstd.WithDecodeAllCapLimit(true))
+			zstd.WithDecoderMaxMemory(MaxRecordBytes), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderDictRaw(0, trailDict))
 		if err != nil {
 			panic(err)
 		}

@@ -177,9 +177,11 @@ func (w *BlockWriter) Len() int {
 // Size returns how many plain bytes the commit has so far: what bounds a commit.
 func (w *BlockWriter) Size() int { return len(w.buf) }
 
-// Head returns the head after the last block that Blocks returned, LastN the
-// number given last: what the next Reset wants once the commit is on disk.
-func (w *BlockWriter) Head() Head    { return w.head }
+// Head returns the head after the last block that Blocks returned. With LastN it
+// is what the next Reset wants, once the commit is on disk.
+func (w *BlockWriter) Head() Head { return w.head }
+
+// LastN returns the number that was given last.
 func (w *BlockWriter) LastN() uint64 { return w.lastN }
 
 // Plain returns all lines of the commit, in order, valid until Reset: what an

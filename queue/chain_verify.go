@@ -73,10 +73,14 @@ func (v *ChainVerifier) Watch(h Head) {
 // Missing returns the watched heads that the chain does not contain so far.
 func (v *ChainVerifier) Missing() []Head { return v.watched }
 
-// Head returns the head that is proven so far, LastN its last record's number,
-// Records how many records were checked.
-func (v *ChainVerifier) Head() Head      { return v.head }
-func (v *ChainVerifier) LastN() uint64   { return v.lastN }
+// Head returns the head that is proven so far.
+func (v *ChainVerifier) Head() Head { return v.head }
+
+// LastN returns the number of the last record that is proven so far.
+func (v *ChainVerifier) LastN() uint64 { return v.lastN }
+
+// Records returns how many records were checked, those of a trimmed beginning
+// not counted.
 func (v *ChainVerifier) Records() uint64 { return v.records }
 
 // Broken returns the first break, nil as long as there is none.
