@@ -1,0 +1,266 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+)
+
+// Bounds of one group commit. More operations wait in the channel; more callers
+// than that wait on it.
+const (
+	maxGroupOps   = 256
+	maxGroupBytes = 8 << 20
+	maxWaitingOps = 256
+)
+
+// operation is one caller's part of a transaction.
+type operation struct {
+	// apply does the work. It runs in the committer, possibly a second time in
+	// another transaction after the first one was refused and undone, so it must
+	// set its results and not add to them.
+	apply func(x *txn) error
+	// read marks an operation that changes nothing.
+	read bool
+	// admits marks one that is given up when there is no room, so that
+	// settlements still fit.
+	admits bool
+	bytes  int
+	head   queue.Head // of the trail after the commit; set before done
+	done   chan error
+}
+
+// do hands an operation to the committer and waits for its commit. A context only
+// bounds the wait for a turn.
+func (s *Store) do(ctx context.Context, op *operation) error {
+	op.done = make(chan error, 1)
+	select {
+	case s.operations <- op:
+		return <-op.done
+	case <-s.ended:
+		return s.endedErr()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+	}
+}
+
+// endedErr is what a call on an ended store returns.
+func (s *Store) endedErr() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
+	return queue.ErrClosed
+}
+
+// commitLoop is the committer: it owns tables, ledger and the only read-write
+// transaction. It is tied to its thread, so that a test can count and break its
+// system calls, and so that a page that can't be read is a panic, which guard
+// catches, and not a signal.
+func (s *Store) commitLoop() {
+	defer close(s.ended)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	debug.SetPanicOnFault(true)
+	for {
+		select {
+		case op := <-s.operations:
+			if err := s.commitGroup(s.collect(op)); err != nil {
+				s.failure.Store(&err)
+				s.refuseWaiting(err)
+				return
+			}
+		case <-s.closing:
+			s.refuseWaiting(queue.ErrClosed)
+			return
+		}
+	}
+}
+
+// collect takes what else is waiting, up to the bounds of a group.
+func (s *Store) collect(first *operation) []*operation {
+	group, bytes := append(s.group[:0], first), first.bytes
+	for len(group) < maxGroupOps && bytes < maxGroupBytes {
+		select {
+		case op := <-s.operations:
+			group = append(group, op)
+			bytes += op.bytes
+			continue
+		default:
+		}
+		break
+	}
+	s.group = group
+	return group
+}
+
+// refuseWaiting answers operations that got no turn. Callers that come later find
+// the store ended.
+func (s *Store) refuseWaiting(err error) {
+	for {
+		select {
+		case op := <-s.operations:
+			op.done <- err
+		default:
+			return
+		}
+	}
+}
+
+// commitGroup applies a group and answers it. The error it returns is the end of
+// the store: its callers have got it too.
+func (s *Store) commitGroup(group []*operation) error {
+	if onlyReads(group) {
+		return s.readGroup(group)
+	}
+	err := s.commitOnce(group)
+	if errors.Is(err, queue.ErrNoRoom) {
+		return s.commitWithoutAdmits(group, err)
+	}
+	if err == nil {
+		s.publish()
+	}
+	s.answer(group, err)
+	return err
+}
+
+func (s *Store) answer(group []*operation, err error) {
+	for _, op := range group {
+		op.head = s.t.count.head
+		op.done <- err
+	}
+}
+
+func onlyReads(group []*operation) bool {
+	for _, op := range group {
+		if !op.read {
+			return false
+		}
+	}
+	return true
+}
+
+// commitWithoutAdmits deals with a clean refusal for want of room: what would
+// store new messages is answered ErrNoRoom, the rest is applied alone. If there is
+// no room even for that, each caller may ask again; nothing was changed.
+func (s *Store) commitWithoutAdmits(group []*operation, refused error) error {
+	var rest []*operation
+	for _, op := range group {
+		if op.admits {
+			op.done <- refused
+		} else {
+			rest = append(rest, op)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	if len(rest) < len(group) {
+		if refused = s.commitOnce(rest); refused == nil {
+			s.publish()
+			s.answer(rest, nil)
+			return nil
+		}
+	}
+	s.answer(rest, refused)
+	if errors.Is(refused, queue.ErrNoRoom) {
+		return nil
+	}
+	return refused
+}
+
+// readGroup answers operations that only look.
+func (s *Store) readGroup(group []*operation) error {
+	tx, err := s.file.DB().Begin(false)
+	if err != nil {
+		err = s.fail("begin to read", err)
+		s.answer(group, err)
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of a read transaction: nothing can fail
+	x := s.newTxn(tx)
+	for _, op := range group {
+		op.done <- guard(func() error { return op.apply(x) })
+	}
+	return nil
+}
+
+// newTxn starts an operation's view of a transaction.
+func (s *Store) newTxn(tx *bolt.Tx) *txn {
+	s.trail.Reset(s.t.count.head, s.t.count.lastN)
+	clear(s.pending)
+	return &txn{t: s.t, tx: tx, b: bucketsOf(tx), trail: &s.trail, pending: s.pending, room: s.room(tx)}
+}
+
+// commitOnce applies a group to one transaction. A nil error: it is on the disk.
+// ErrNoRoom: it certainly is not, and the tables are as before. ErrFailed: nobody
+// knows, or the tables are spoilt; the store is over.
+func (s *Store) commitOnce(group []*operation) error {
+	tx, err := s.file.DB().Begin(true)
+	if err != nil {
+		return s.fail("begin a transaction", err)
+	}
+	before := uint64(tx.ID()) - 1
+	x := s.newTxn(tx)
+	err = guard(func() error {
+		for _, op := range group {
+			if err := op.apply(x); err != nil {
+				return err
+			}
+		}
+		return x.finish()
+	})
+	if err != nil {
+		_ = tx.Rollback() // the store is over; err says why
+		return s.fail("apply operations", err)
+	}
+	if err := guard(tx.Commit); err != nil {
+		return s.judgeCommit(err, before)
+	}
+	return nil
+}
+
+// judgeCommit decides what a failed commit means.
+func (s *Store) judgeCommit(err error, before uint64) error {
+	after, txErr := s.file.Txid()
+	if txErr != nil {
+		return s.fail("commit", errors.Join(err, txErr))
+	}
+	if !cleanRefusal(err, before, after) {
+		return s.fail("commit", err)
+	}
+	if loadErr := s.reload(); loadErr != nil {
+		return s.fail("rebuild the tables after a refused commit", errors.Join(err, loadErr))
+	}
+	return fmt.Errorf("%w: %w", queue.ErrNoRoom, err)
+}
+
+// fail wraps the end of the store.
+func (s *Store) fail(doing string, err error) error {
+	return fmt.Errorf("%w: %s: %w", queue.ErrFailed, doing, err)
+}
+
+// publish tells the world of a commit: the witness beside the file first, then
+// the observer.
+func (s *Store) publish() {
+	if s.trail.Len() == 0 {
+		return
+	}
+	s.witness()
+	if s.options.Committed != nil {
+		n := s.trail.Len()
+		s.options.Committed(queue.Commit{
+			Head: s.t.count.head, FirstN: s.t.count.lastN - uint64(n) + 1, Count: n, Records: s.trail.Plain(),
+		})
+	}
+}
+
+func cleanRefusal(err error, before, after uint64) bool {
+	return before == after && errors.Is(err, syscall.ENOSPC)
+}

@@ -1,0 +1,132 @@
+package boltstore
+
+import (
+	"slices"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+// messageRef is what the window keeps of a message that waits to be claimed.
+type messageRef struct {
+	place    queue.Place
+	route    uint8
+	priority uint8
+}
+
+// key is the state of one partition key: of every key with an open message with
+// a place, and of every key that an operator holds or a dead letter blocks. Only
+// the committer touches it.
+//
+// Invariants: window is sorted by place and holds the key's unleased messages
+// up to some place; what comes after is in the parked bucket (then parked > 0) or
+// ahead of the walk. While leased > 0 nothing of the key can be claimed (P4, P5).
+type key struct {
+	hash     keyHash
+	slot     partition.Slot
+	open     int32 // messages with a place, leased ones included
+	leased   int32
+	parked   int32 // of them, in the parked bucket
+	opHold   bool
+	damaged  uint64 // a message that could not be read back; 0: none
+	blockers []uint64
+	wait     *wait
+	aside    *aside
+	window   []messageRef
+
+	lastParked queue.Place // the greatest place in the parked bucket
+
+	// Where the key is filed while it can be claimed; see ready.go.
+	list       *readyList
+	class      class
+	turn       uint64
+	prev, next *key
+}
+
+// aside keeps a released key from the owner that gave it back, for a while.
+type aside struct {
+	owner queue.Owner
+	until moment
+}
+
+// held reports whether the key waits for anything.
+func (k *key) held() bool {
+	return k.opHold || len(k.blockers) > 0 || k.wait != nil || k.damaged != 0
+}
+
+// idle reports whether nothing is left to know about the key.
+func (k *key) idle() bool { return k.open == 0 && !k.opHold && len(k.blockers) == 0 && k.damaged == 0 }
+
+// movable reports whether a message of the key could be claimed now.
+func (k *key) movable() bool { return k.open > 0 && k.leased == 0 && !k.held() }
+
+// insert files a message in the window, in the order of places. Nearly always
+// that is at the end; a put-back or replayed one belongs before.
+func (k *key) insert(m messageRef) {
+	at := len(k.window)
+	for at > 0 && m.place.Less(k.window[at-1].place) {
+		at--
+	}
+	k.window = slices.Insert(k.window, at, m)
+}
+
+// unblock removes a dead letter from what blocks the key.
+func (k *key) unblock(seq uint64) {
+	k.blockers = slices.DeleteFunc(k.blockers, func(b uint64) bool { return b == seq })
+}
+
+// depths counts messages with a place, by what can be done with them.
+type depths struct {
+	open, leased, held, keys, heldKeys int64
+}
+
+// add counts a key in (sign 1) or out (sign -1).
+func (d *depths) add(k *key, sign int64) {
+	if k.open == 0 {
+		return
+	}
+	d.keys += sign
+	d.open += sign * int64(k.open)
+	d.leased += sign * int64(k.leased)
+	if k.held() {
+		d.held += sign * int64(k.open-k.leased)
+		d.heldKeys += sign
+	}
+}
+
+// keyOf returns the state of a key, made if it is new.
+func (t *tables) keyOf(h keyHash, slot partition.Slot) *key {
+	k := t.keys[h]
+	if k == nil {
+		k = &key{hash: h, slot: slot}
+		t.keys[h] = k
+	}
+	return k
+}
+
+// lift takes a key out of the counts before it is changed; settle puts it back,
+// files it anew if it can be claimed, and forgets it when nothing is left of it.
+// Every change of a key happens between the two, so counts and lists can't drift.
+func (t *tables) lift(k *key) { t.depth.add(k, -1) }
+
+func (x *txn) settle(k *key) error {
+	t := x.t
+	t.depth.add(k, 1)
+	if k.idle() {
+		t.unfile(k)
+		t.waits.end(k)
+		delete(t.keys, k.hash)
+		return nil
+	}
+	if !k.movable() {
+		t.unfile(k)
+		return nil
+	}
+	if len(k.window) == 0 && k.parked > 0 {
+		if err := x.unpark(k); err != nil {
+			return err
+		}
+	}
+	t.file(k)
+	return nil
+}

@@ -1,0 +1,279 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/partition"
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// load builds the tables from the file, in a read-only transaction: the small
+// buckets first, then one walk over the backlog, which counts every key's messages
+// and fills the window as far as it reaches. progress may be nil.
+func load(tx *bolt.Tx, secret [32]byte, windowMax int, progress func(done int64)) (*tables, error) {
+	t := newTables(secret, windowMax)
+	l := loader{txn: &txn{t: t, tx: tx, b: bucketsOf(tx)}, progress: progress}
+	for _, step := range [...]func() error{
+		l.counters, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("load: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// loader is one load. It uses a txn for the steps that it shares with the running
+// store; none of those that it calls writes.
+type loader struct {
+	*txn
+	progress func(done int64)
+	filing   bool
+	first    map[keyHash]queue.Place // the first parked place of each key that has any
+	order    []*key                  // keys in the order of their heads
+}
+
+func (l *loader) counters() (err error) {
+	l.t.count, err = parseCounters(l.b.meta.Get(metaCounters))
+	return err
+}
+
+func (l *loader) ledgerHead() (err error) {
+	if l.t.ledger, err = ledger.Open(l.tx); err != nil {
+		return fmt.Errorf("the ledger: %w", err)
+	}
+	return nil
+}
+
+func (l *loader) pause() error {
+	b := l.b.meta.Get(metaPause)
+	if b == nil {
+		return nil
+	}
+	l.t.pause = new(queue.Pause)
+	if err := json.Unmarshal(b, l.t.pause); err != nil {
+		return fmt.Errorf("%w: the pause in bucket meta: %w", queue.ErrDamaged, err)
+	}
+	return nil
+}
+
+func (l *loader) holds() error {
+	return l.b.held.ForEach(func(name, _ []byte) error {
+		l.t.keyOf(hashKey(l.t.secret, string(name)), partition.SlotOfBytes(name)).opHold = true
+		return nil
+	})
+}
+
+// letters counts the dead letters and finds out which keys they block.
+func (l *loader) letters() error {
+	return l.b.dead.ForEach(func(at, b []byte) error {
+		d, err := parseDeadHeader(binary.BigEndian.Uint64(at), b)
+		if err != nil {
+			return err
+		}
+		l.t.dead++
+		if d.flags&deadAtDoor != 0 {
+			l.t.quarantined++
+		}
+		if !d.ordered() {
+			l.t.letters[letterOf(d.line)] = int64(d.seq)
+		}
+		if d.flags&deadBlocks == 0 {
+			return nil
+		}
+		h, err := parseHeader(d.record)
+		if err != nil {
+			return fmt.Errorf("dead letter %d: %w", d.seq, err)
+		}
+		k := l.t.keyOf(h.key, slotOf(d.record))
+		k.blockers = append(k.blockers, d.seq)
+		return nil
+	})
+}
+
+// parked counts what each key has parked, and between which places.
+func (l *loader) parked() error {
+	l.first = map[keyHash]queue.Place{}
+	return l.b.parked.ForEach(func(at, _ []byte) error {
+		place, ok := queue.ParsePlaceKey(at[min(len(at), len(keyHash{})):])
+		if !ok {
+			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
+		}
+		k := l.t.keyOf(keyHash(at[:len(keyHash{})]), 0) // its slot comes with its messages
+		if k.parked == 0 {
+			l.first[k.hash] = place
+		}
+		k.parked++
+		k.lastParked = place
+		return nil
+	})
+}
+
+func (l *loader) flights() error {
+	return l.b.flight.ForEach(func(at, b []byte) error {
+		f, err := parseFlight(binary.BigEndian.Uint64(at), b)
+		if err == nil {
+			l.t.flights[f.seq] = &f
+		}
+		return err
+	})
+}
+
+// backlog walks over all messages that have a place.
+func (l *loader) backlog() error {
+	l.filing = true
+	n := int64(0)
+	err := l.b.backlog.ForEach(func(at, rec []byte) error {
+		if n++; l.progress != nil && n%(1<<16) == 0 {
+			l.progress(n)
+		}
+		place, ok := queue.ParsePlaceKey(at)
+		if !ok {
+			return fmt.Errorf("%w: a key of %d bytes in bucket backlog", queue.ErrDamaged, len(at))
+		}
+		h, err := parseHeader(rec)
+		if err != nil {
+			return fmt.Errorf("message at place %s: %w", place, err)
+		}
+		return l.message(place, h, rec)
+	})
+	l.t.walkedAll = l.filing
+	return err
+}
+
+// message counts one message of the backlog and files it while there is room.
+func (l *loader) message(place queue.Place, h header, rec []byte) error {
+	t := l.t
+	k := t.keyOf(h.key, 0)
+	if k.open == 0 {
+		k.slot = slotOf(rec)
+		l.order = append(l.order, k)
+	}
+	k.open++
+	ref := messageRef{place: place, route: h.route, priority: h.priority}
+	if int(h.route) >= len(queue.Routes) || h.priority > queue.MaxPriority {
+		return fmt.Errorf("%w: message at place %s has no such route or priority", queue.ErrDamaged, place)
+	}
+	f := t.flights[h.seq]
+	if f != nil {
+		f.ref, f.key = ref, k
+		if f.leased() {
+			k.leased++
+			m, err := parseRecord(rec)
+			if err != nil {
+				return fmt.Errorf("message at place %s: %w", place, err)
+			}
+			f.msg = m.msg
+			f.msg.Line = nil
+		}
+	}
+	l.file(k, ref, f)
+	return nil
+}
+
+// file puts a message into the window. It stops for good at the first one that
+// would have to be parked or for which the window has no room: the walk goes on
+// from there, in transactions that may write.
+func (l *loader) file(k *key, ref messageRef, f *flight) {
+	if !l.filing {
+		return
+	}
+	isParked := k.parked > 0 && !ref.place.Less(l.first[k.hash]) && !k.lastParked.Less(ref.place)
+	lease := f != nil && f.leased()
+	full := l.t.windowed >= l.t.windowMax || len(k.window) >= keyWindow || k.parked > 0 && k.lastParked.Less(ref.place)
+	if !lease && !isParked && full {
+		l.filing = false
+		return
+	}
+	l.t.walked = ref.place
+	if !lease && !isParked {
+		k.window = append(k.window, ref)
+		l.t.windowed++
+	}
+}
+
+func (l *loader) scheduled() error {
+	c := l.b.scheduled.Cursor()
+	for at, _ := c.First(); at != nil; at, _ = c.Next() {
+		if len(at) != 16 {
+			return fmt.Errorf("%w: a key of %d bytes in bucket scheduled", queue.ErrDamaged, len(at))
+		}
+		if l.t.scheduled++; l.t.scheduled == 1 {
+			l.t.nextDue = scheduledFor(at)
+		}
+	}
+	return nil
+}
+
+// finish begins the waits, adds up the counts and files the keys.
+func (l *loader) finish() error {
+	for _, f := range l.t.flights {
+		if f.key == nil {
+			return fmt.Errorf("%w: a lease record of seq %d, which is not open", queue.ErrDamaged, f.seq)
+		}
+	}
+	for _, f := range l.waiting() {
+		l.t.waits.start(f.key, f.seq, f.waitUntil, f.waitWall)
+	}
+	for _, k := range l.t.keys {
+		l.t.depth.add(k, 1)
+	}
+	for _, k := range l.order {
+		if k.movable() {
+			l.t.file(k)
+		}
+	}
+	return nil
+}
+
+// waiting returns the flights that keep their keys waiting: those that are the
+// head of their key. (What is stored of a wait that has ended is not removed.)
+func (l *loader) waiting() (w []*flight) {
+	for _, f := range l.t.flights {
+		head := len(f.key.window) > 0 && f.key.window[0].place == f.ref.place
+		if !f.waitUntil.IsZero() && !f.leased() && (head || l.t.beyond(f.ref.place)) {
+			w = append(w, f)
+		}
+	}
+	return w
+}
+
+// slotOf is the slot of the partition key in a record that has been checked.
+func slotOf(rec []byte) partition.Slot {
+	b := rec[recordHeader:]
+	for range 2 { // trace id, idempotency key
+		b = b[2+int(binary.BigEndian.Uint16(b)):]
+	}
+	return partition.SlotOfBytes(b[2 : 2+int(binary.BigEndian.Uint16(b))])
+}
+
+// identity is what a file says of itself before anything else is read.
+type identity struct {
+	id     [16]byte
+	secret [32]byte
+}
+
+// identify checks that the file is ours and of a version that we know.
+func identify(tx *bolt.Tx) (id identity, err error) {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil || len(meta.Get(metaFormat)) != 4 {
+		return id, errNotOurs
+	}
+	if v := binary.BigEndian.Uint32(meta.Get(metaFormat)); v > formatVersion {
+		return id, fmt.Errorf("%w: its format is %d, this program knows %d", errNewer, v, formatVersion)
+	}
+	for _, name := range allBuckets {
+		if tx.Bucket(name) == nil {
+			return id, fmt.Errorf("%w: bucket %s is missing", queue.ErrDamaged, name)
+		}
+	}
+	if copy(id.id[:], meta.Get(metaID)) != len(id.id) || copy(id.secret[:], meta.Get(metaSecret)) != len(id.secret) {
+		return id, fmt.Errorf("%w: the identity in bucket meta", queue.ErrDamaged)
+	}
+	return id, nil
+}

@@ -1,0 +1,311 @@
+package boltstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// MaxPage bounds a page of any list.
+const MaxPage = 1000
+
+// look runs an operation that changes nothing: in the committer of a store that
+// is written to, in the caller's goroutine on a copy.
+func (s *Store) look(ctx context.Context, f func(x *txn) error) error {
+	return s.do(ctx, &operation{read: true, apply: f})
+}
+
+// Status returns the counts; see [queue.Reader].
+func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus, err error) {
+	err = s.look(ctx, func(x *txn) error {
+		t := x.t
+		st = queue.StoreStatus{
+			Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
+			Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
+			OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.ledger.Live(),
+			LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Paused: t.pause,
+		}
+		st.FileBytes, st.FreeBytes = x.room.file, x.room.inside
+		st.Oldest, err = x.oldest()
+		return err
+	})
+	return st, err
+}
+
+// oldest finds the oldest claimable message of each route among the heads of the
+// keys that can be claimed.
+func (x *txn) oldest() (out []queue.OldestReady, err error) {
+	for r := range queue.Routes {
+		first, found := queue.Place{}, false
+		for p := range priorities {
+			shelf := &x.t.ready[r][p]
+			for i, word := range shelf.some {
+				for bit := range 64 {
+					if word&(1<<bit) == 0 {
+						continue
+					}
+					for k := shelf.lists[i*64+bit].first; k != nil; k = k.next {
+						if place := k.window[0].place; !found || place.Less(first) {
+							first, found = place, true
+						}
+					}
+				}
+			}
+		}
+		if !found {
+			continue
+		}
+		m, err := parseRecord(x.b.backlog.Get(first.AppendKey(nil)))
+		if err != nil {
+			return nil, fmt.Errorf("message at place %s: %w", first, err)
+		}
+		out = append(out, queue.OldestReady{Route: queue.Routes[r], AcceptedAt: m.acceptedAt, Message: m.msg.Summary()})
+	}
+	return out, nil
+}
+
+// Head returns the trail's head; see [queue.Reader].
+func (s *Store) Head(ctx context.Context) (h queue.Head, err error) {
+	err = s.look(ctx, func(x *txn) error {
+		h = x.t.count.head
+		return nil
+	})
+	return h, err
+}
+
+// Find returns the seq of an idempotency key; see [queue.Reader].
+func (s *Store) Find(ctx context.Context, idempotencyKey string) (seq uint64, err error) {
+	err = s.look(ctx, func(x *txn) error {
+		e, ok, err := x.recall(ledger.KeyOf(s.secret, idempotencyKey))
+		if err == nil && (!ok || e.State == ledger.StateForgotten) {
+			err = queue.ErrNotFound
+		}
+		seq = e.Seq
+		return err
+	})
+	return seq, err
+}
+
+// Exception returns one message; see [queue.Reader].
+func (s *Store) Exception(ctx context.Context, seq uint64) (e queue.Exception, err error) {
+	gone := false
+	err = s.look(ctx, func(x *txn) error {
+		if seq == 0 || seq > x.t.count.lastSeq {
+			return queue.ErrNotFound
+		}
+		d, ok, err := x.letter(seq)
+		if err != nil {
+			return err
+		}
+		if ok {
+			e, err = d.exception()
+			return err
+		}
+		at, rec := x.locate(seq)
+		if gone = rec == nil; gone {
+			return nil
+		}
+		e, err = x.exception(at, rec)
+		return err
+	})
+	if err == nil && gone {
+		return s.settled(ctx, seq)
+	}
+	return e, err
+}
+
+// settled derives a message that is not stored any more from its records.
+func (s *Store) settled(ctx context.Context, seq uint64) (e queue.Exception, err error) {
+	err = s.Trail(ctx, queue.TrailQuery{Seq: seq}, func(r queue.Record) bool {
+		if r.Seq == seq {
+			e.Fold(&r)
+		}
+		return ctx.Err() == nil
+	})
+	if err == nil && e.Seq == 0 {
+		err = queue.ErrNotFound
+	}
+	return e, err
+}
+
+// locate returns the key in bucket backlog (nil while it is scheduled) and the
+// record of an open message; no record: it is not open.
+func (x *txn) locate(seq uint64) (at, rec []byte) {
+	timed := x.b.timed.Get(seqKey(seq))
+	switch {
+	case timed == nil:
+		at = seqKey(seq)
+		return at, x.b.backlog.Get(at)
+	case timed[0] == timedPlaced:
+		return timed[1:], x.b.backlog.Get(timed[1:])
+	}
+	return nil, x.b.scheduled.Get(timed[1:])
+}
+
+// openState is the state of an open message.
+func (x *txn) openState(seq uint64) (queue.State, error) {
+	if f := x.t.flights[seq]; f != nil && f.leased() {
+		return queue.Leased, nil
+	}
+	at, rec := x.locate(seq)
+	h, err := parseHeader(rec)
+	if err != nil {
+		return 0, fmt.Errorf("message %d: %w", seq, err)
+	}
+	if at == nil {
+		return queue.Scheduled, nil
+	}
+	if k := x.t.keys[h.key]; k != nil && k.held() {
+		return queue.Held, nil
+	}
+	return queue.Ready, nil
+}
+
+// exception describes an open message.
+func (x *txn) exception(at, rec []byte) (e queue.Exception, err error) {
+	m, err := parseRecord(rec)
+	if err != nil {
+		return e, err
+	}
+	e = m.exception()
+	if at == nil {
+		e.State, e.DueAt = queue.Scheduled, m.notBefore
+		return e, nil
+	}
+	e.Place, _ = queue.ParsePlaceKey(at)
+	e.State = queue.Ready
+	k := x.t.keys[m.key]
+	if k != nil && k.held() {
+		e.State = queue.Held
+		x.whyHeld(&e, k)
+	}
+	if f := x.t.flights[m.msg.Seq]; f != nil {
+		e.Deliveries, e.FailedAttempts = f.deliveries, f.failed
+		if f.leased() {
+			e.State, e.Owner, e.Deadline, e.HeldBy = queue.Leased, f.owner.Name, wall(f.deadline), ""
+		}
+	}
+	return e, nil
+}
+
+// wall is a moment as people see it: UTC, microseconds, no monotonic reading.
+func wall(m moment) time.Time { return micros(uint64(m.UnixMicro())) }
+
+// whyHeld says in words what a key waits for.
+func (x *txn) whyHeld(e *queue.Exception, k *key) {
+	switch {
+	case k.damaged != 0:
+		e.HeldBy = fmt.Sprintf("the stored bytes of seq %d are damaged", k.damaged)
+	case len(k.blockers) > 0:
+		e.HeldBy = fmt.Sprintf("dead letter %d", slices.Min(k.blockers))
+	case k.opHold:
+		e.HeldBy = "an operator"
+	case k.wait.wall:
+		e.HeldBy, e.DueAt = fmt.Sprintf("hold of seq %d", k.wait.seq), wall(k.wait.until)
+	default:
+		e.HeldBy, e.DueAt = fmt.Sprintf("retry of seq %d", k.wait.seq), wall(k.wait.until)
+	}
+}
+
+// exception is the part of a description that a record alone gives.
+func (m *record) exception() queue.Exception {
+	return queue.Exception{
+		Stored: m.msg, Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
+		LineBytes: int64(len(m.msg.Line)), LineHash: queue.LineHash(m.msg.Line),
+	}
+}
+
+// exception describes a dead letter.
+func (d *deadLetter) exception() (e queue.Exception, err error) {
+	m, err := parseRecord(d.record)
+	if err != nil {
+		return e, fmt.Errorf("dead letter %d: %w", d.seq, err)
+	}
+	e = m.exception()
+	e.State, e.Place = queue.Dead, d.place()
+	e.LineBytes, e.LineHash = d.meta.LineBytes, d.line
+	e.Code, e.Reason, e.Field, e.Of, e.DeadAt = d.meta.Code, d.meta.Reason, d.meta.Field, d.meta.Of, d.meta.DeadAt
+	e.Deliveries, e.FailedAttempts = d.meta.Deliveries, d.meta.FailedAttempts
+	return e, nil
+}
+
+// Exceptions lists open messages by seq; see [queue.Reader]. Those with a place of
+// their own seq lie in that order; scheduled ones are merged in by their seq.
+func (s *Store) Exceptions(ctx context.Context, after uint64, limit int) (list []queue.Exception, err error) {
+	limit = min(limit, MaxPage)
+	err = s.look(ctx, func(x *txn) error {
+		list = nil
+		plain, timed := x.b.backlog.Cursor(), x.b.timed.Cursor()
+		p, rec := nextPlain(plain, seqKey(after+1))
+		q, _ := timed.Seek(seqKey(after + 1))
+		for len(list) < limit && (p != nil || q != nil) {
+			var at []byte
+			if q == nil || (p != nil && binary.BigEndian.Uint64(p) < binary.BigEndian.Uint64(q)) {
+				at = p
+				e, err := x.exception(at, rec)
+				if err != nil {
+					return err
+				}
+				list = append(list, e)
+				p, rec = nextPlain(plain, nil)
+				continue
+			}
+			at, lies := x.locate(binary.BigEndian.Uint64(q))
+			e, err := x.exception(at, lies)
+			if err != nil {
+				return err
+			}
+			list = append(list, e)
+			q, _ = timed.Next()
+		}
+		return nil
+	})
+	return list, err
+}
+
+// nextPlain moves a cursor over the backlog to the next message whose place is its
+// own seq; with a key it starts there.
+func nextPlain(c *bolt.Cursor, from []byte) (at, rec []byte) {
+	if from != nil {
+		at, rec = c.Seek(from)
+	} else {
+		at, rec = c.Next()
+	}
+	for at != nil && len(at) != 8 {
+		at, rec = c.Next()
+	}
+	return at, rec
+}
+
+// DeadLetters lists dead letters by seq; see [queue.Reader].
+func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) (list []queue.Exception, err error) {
+	limit = min(limit, MaxPage)
+	err = s.look(ctx, func(x *txn) error {
+		list = nil
+		c := x.b.dead.Cursor()
+		for at, b := c.Seek(seqKey(after + 1)); at != nil && len(list) < limit; at, b = c.Next() {
+			d, err := parseDead(binary.BigEndian.Uint64(at), b)
+			if err != nil {
+				return err
+			}
+			e, err := d.exception()
+			if err != nil {
+				return err
+			}
+			list = append(list, e)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// errStop ends a walk early.
+var errStop = errors.New("stop")

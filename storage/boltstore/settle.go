@@ -1,0 +1,282 @@
+package boltstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// Settle applies answers; see [queue.Store].
+func (s *Store) Settle(ctx context.Context, r queue.SettleRequest) ([]queue.SettleResult, error) {
+	var res []queue.SettleResult
+	err := s.do(ctx, &operation{apply: func(x *txn) (err error) {
+		res = make([]queue.SettleResult, len(r.Settlements))
+		for i := range r.Settlements {
+			if res[i], err = x.answer(&r, &r.Settlements[i]); err != nil {
+				return fmt.Errorf("settle seq %d: %w", r.Settlements[i].Token.Seq, err)
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// answer applies one answer, if its token is good.
+func (x *txn) answer(r *queue.SettleRequest, a *queue.Settlement) (res queue.SettleResult, err error) {
+	res.Seq = a.Token.Seq
+	f := x.t.flights[a.Token.Seq]
+	if f == nil || !f.leased() || f.fence != a.Token.Fence || f.owner != a.Owner || a.At.After(f.deadline) {
+		return res, x.refuse(r.Now, a, &res)
+	}
+	summary := f.msg.Summary()
+	res.Message = &summary
+	if a.Verb == queue.Ack && !queue.ValidOutcome(a.Outcome) {
+		res.Code, res.Error = queue.CodeUsage, "an outcome is 1 to 64 of A-Z, 0-9 and _"
+		return res, nil
+	}
+	switch a.Verb {
+	case queue.Ack:
+		return res, x.decide(r.Now, f, a)
+	case queue.Retry:
+		return res, x.retry(r, f, a, &res)
+	case queue.Release:
+		return res, x.release(r.Now, f, a)
+	case queue.Hold:
+		return res, x.hold(r.Now, f, a)
+	case queue.Reject:
+		res.DeadCode = queue.CodeRejected
+		return res, x.die(r.Now, r.Policy, f, queue.CodeRejected, a.Reason)
+	}
+	res.Code, res.Error = queue.CodeUsage, "no such answer"
+	return res, nil
+}
+
+// refuse answers for a lease that is not the owner's (any more): nothing changes,
+// but the trail says that it was tried.
+func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult) error {
+	seq := a.Token.Seq
+	res.Code, res.Error = queue.CodeExpired, "the lease is over; the message may be with another by now"
+	if seq == 0 || seq > x.t.count.lastSeq {
+		return nil
+	}
+	open, err := x.isOpen(seq)
+	if err != nil {
+		return err
+	}
+	if !open {
+		res.Code, res.Error = queue.CodeAlreadySettled, "the message is settled"
+	}
+	x.record(queue.RefusedRecord(now, seq, res.Code, a))
+	return nil
+}
+
+// isOpen reports whether a message is in the order or waits for its time.
+func (x *txn) isOpen(seq uint64) (bool, error) {
+	if x.b.timed.Get(seqKey(seq)) != nil {
+		return true, nil
+	}
+	return x.b.backlog.Get(seqKey(seq)) != nil, nil
+}
+
+// decide settles a message for good (P3): it leaves the order, the ledger and the
+// trail say how.
+func (x *txn) decide(now time.Time, f *flight, a *queue.Settlement) error {
+	x.record(queue.DecidedRecord(now, &f.msg, f.holding(), a))
+	x.t.count.done++
+	x.mark(&f.msg, func(e *ledger.Entry) {
+		e.State, e.Outcome, e.SettledAt = ledger.StateDone, a.Outcome, now.UnixMicro()
+	})
+	return x.leave(f)
+}
+
+// mark writes a new state of a message's idempotency key. The entry is made anew
+// from the message, which costs less than to look the old one up.
+func (x *txn) mark(m *queue.Stored, change func(*ledger.Entry)) {
+	e := ledgerEntry(x.t.secret, m)
+	change(&e)
+	x.remember(e)
+}
+
+// ledgerEntry is what the ledger keeps of a message, as yet without a state.
+func ledgerEntry(secret [32]byte, m *queue.Stored) ledger.Entry {
+	return ledger.Entry{
+		Key:         ledger.KeyOf(secret, m.IdempotencyKey),
+		Fingerprint: fingerprint(m.SourceHash, m.Currency, m.PartitionKey),
+		Members:     digestsOf(m),
+		Seq:         m.Seq,
+	}
+}
+
+// leave takes a leased message out of the order.
+func (x *txn) leave(f *flight) error {
+	if err := x.unplace(f.ref.place, f.seq); err != nil {
+		return err
+	}
+	x.t.lift(f.key)
+	f.key.leased--
+	f.key.open--
+	delete(x.t.flights, f.seq)
+	if err := x.b.flight.Delete(seqKey(f.seq)); err != nil {
+		return err
+	}
+	return x.settle(f.key)
+}
+
+// unplace deletes a message's record.
+func (x *txn) unplace(p queue.Place, seq uint64) error {
+	if p.Sub != 0 {
+		if err := x.b.timed.Delete(seqKey(seq)); err != nil {
+			return err
+		}
+	}
+	return x.b.backlog.Delete(p.AppendKey(nil))
+}
+
+// retry counts a failure: the key waits, or the message is dead.
+func (x *txn) retry(r *queue.SettleRequest, f *flight, a *queue.Settlement, res *queue.SettleResult) error {
+	f.failed++
+	if code := exhausted(r.Policy, f); code != "" {
+		x.record(queue.RetriedRecord(r.Now, &f.msg, f.holding(), a, time.Time{}))
+		res.DeadCode = code
+		return x.die(r.Now, r.Policy, f, code, a.Reason)
+	}
+	res.Delay = r.Policy.RetryDelay(f.failed, a.Random, a.After)
+	until := r.Now.Add(res.Delay)
+	x.record(queue.RetriedRecord(r.Now, &f.msg, f.holding(), a, until))
+	return x.putBack(r.Now, f, until, false)
+}
+
+// exhausted names the limit that a message has reached after a failure.
+func exhausted(p queue.Policy, f *flight) queue.Code {
+	switch {
+	case f.failed >= p.MaxAttempts:
+		return queue.CodeAttemptsExhausted
+	case f.deliveries >= p.MaxDeliveries:
+		return queue.CodeDeliveriesExhausted
+	}
+	return ""
+}
+
+// release puts a message back as if it had not been handed out.
+func (x *txn) release(now time.Time, f *flight, a *queue.Settlement) error {
+	x.record(queue.ReleasedRecord(now, &f.msg, f.holding(), a))
+	f.deliveries--
+	if a.Aside > 0 {
+		f.key.aside = &aside{owner: f.owner, until: now.Add(a.Aside)}
+	}
+	return x.putBack(now, f, moment{}, false)
+}
+
+// hold makes the key wait until a time on the wall clock.
+func (x *txn) hold(now time.Time, f *flight, a *queue.Settlement) error {
+	x.record(queue.HeldRecord(now, &f.msg, f.holding(), a))
+	f.deliveries--
+	until := a.Until.Round(0)
+	if !until.After(now) {
+		until = moment{}
+	}
+	return x.putBack(now, f, until, true)
+}
+
+// putBack ends a lease: the message waits at its place, and its key until a time,
+// if one is given. The later leases of the key go back with it: order before
+// progress.
+func (x *txn) putBack(now time.Time, f *flight, until moment, wall bool) error {
+	if err := x.putBackAfter(now, f); err != nil {
+		return err
+	}
+	k := f.key
+	x.t.lift(k)
+	x.unlease(f)
+	if !until.IsZero() {
+		f.waitUntil, f.waitWall = until, wall
+		x.t.waits.start(k, f.seq, until, wall)
+	}
+	if err := x.saveFlight(f); err != nil {
+		return err
+	}
+	return x.settle(k)
+}
+
+// unlease makes a message claimable as far as it goes; the key must be lifted.
+func (x *txn) unlease(f *flight) {
+	f.key.leased--
+	f.owner, f.fence, f.msg = queue.Owner{}, 0, queue.Stored{}
+	f.deadline, f.length = moment{}, 0
+	x.t.giveBack(f.key, f.ref)
+}
+
+// putBackAfter puts back, uncounted, every lease of f's key that comes after it.
+func (x *txn) putBackAfter(now time.Time, f *flight) error {
+	if f.key.leased < 2 {
+		return nil
+	}
+	for _, g := range x.leasesOf(f.key) {
+		if !f.ref.place.Less(g.ref.place) {
+			continue
+		}
+		x.record(queue.ReleasedRecord(now, &g.msg, g.holding(), &queue.Settlement{Reason: queue.PutBack}))
+		g.deliveries--
+		x.t.lift(g.key)
+		x.unlease(g)
+		if err := x.saveFlight(g); err != nil {
+			return err
+		}
+		if err := x.settle(g.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leasesOf returns the leases of a key in the order of their places. It looks
+// through all that is in flight; only the rare ways of an answer need it.
+func (x *txn) leasesOf(k *key) (held []*flight) {
+	for _, f := range x.t.flights {
+		if f.key == k && f.leased() {
+			held = append(held, f)
+		}
+	}
+	slices.SortFunc(held, func(a, b *flight) int { return a.ref.place.Compare(b.ref.place) })
+	return held
+}
+
+// die makes a leased message a dead letter.
+func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
+	blocks := p.OnDeadLetter == queue.HoldKey
+	if blocks {
+		if err := x.putBackAfter(now, f); err != nil {
+			return err
+		}
+	}
+	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, reason))
+	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
+	m, err := parseRecord(rec)
+	if err != nil {
+		return err
+	}
+	d := deadLetter{seq: f.seq, line: queue.LineHash(m.msg.Line), record: append([]byte(nil), rec...), meta: deadMeta{
+		Code: code, Reason: reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
+		LineBytes: int64(len(m.msg.Line)), Deliveries: f.deliveries, FailedAttempts: f.failed,
+	}}
+	if blocks {
+		d.flags |= deadBlocks
+	}
+	if err := x.bury(&d); err != nil {
+		return err
+	}
+	x.mark(&f.msg, func(e *ledger.Entry) { e.State = ledger.StateDead })
+	if blocks {
+		x.t.lift(f.key)
+		f.key.blockers = append(f.key.blockers, f.seq)
+		x.t.depth.add(f.key, 1)
+	}
+	return x.leave(f)
+}

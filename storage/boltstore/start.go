@@ -1,0 +1,206 @@
+package boltstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"breakwater/queue"
+)
+
+// Start takes the store into service; see [queue.Store].
+func (s *Store) Start(ctx context.Context, r queue.StartRequest) (queue.StartResult, error) {
+	var res queue.StartResult
+	err := s.do(ctx, &operation{apply: func(x *txn) (err error) {
+		res, err = x.start(&r)
+		return err
+	}})
+	if err != nil {
+		return queue.StartResult{}, err
+	}
+	return res, nil
+}
+
+func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
+	res.Clean = x.b.meta.Get(metaClean) != nil
+	for _, mark := range [][]byte{metaClean, metaArchive} {
+		if err := x.b.meta.Delete(mark); err != nil {
+			return res, err
+		}
+	}
+	x.resumeWaits(r)
+	if r.Restored {
+		if err := x.restore(r); err != nil {
+			return res, err
+		}
+	}
+	if err := x.giveBackAll(r, &res); err != nil {
+		return res, err
+	}
+	if err := x.unparkHeads(); err != nil {
+		return res, err
+	}
+	if err := x.storeConfig(r); err != nil {
+		return res, err
+	}
+	x.record(queue.StartedRecord(r, res))
+	return res, nil
+}
+
+// resumeWaits lets backoffs go on where they were: for what was left of them by
+// the wall clock, never for longer than a backoff can be, should the clock have
+// gone back.
+func (x *txn) resumeWaits(r *queue.StartRequest) {
+	for _, f := range x.byWait() {
+		until := f.waitUntil
+		if !f.waitWall {
+			left := max(0, min(until.Sub(r.Now.Round(0)), r.Policy.RetryMax))
+			until = r.Now.Add(left)
+		}
+		f.waitUntil = until
+		x.t.lift(f.key)
+		x.t.waits.start(f.key, f.seq, until, f.waitWall)
+		x.t.depth.add(f.key, 1)
+	}
+}
+
+// byWait returns the flights whose keys wait, in the order of their times.
+func (x *txn) byWait() (waiting []*flight) {
+	for _, f := range x.t.flights {
+		if !f.waitUntil.IsZero() && !f.leased() && f.key.wait != nil && f.key.wait.seq == f.seq {
+			waiting = append(waiting, f)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *flight) int {
+		return cmp.Or(cmp.Compare(a.waitUntil.UnixMicro(), b.waitUntil.UnixMicro()), cmp.Compare(a.seq, b.seq))
+	})
+	return waiting
+}
+
+// restore says that an older state was taken into service, and pauses.
+func (x *txn) restore(r *queue.StartRequest) error {
+	x.record(queue.RestoredRecord(r.Now))
+	if x.t.pause != nil {
+		return nil
+	}
+	return x.setPause(&queue.Pause{By: "restore", Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
+}
+
+// giveBackAll ends the leases of the last process's workers, and of everybody
+// after a restore. A consumer's lease runs its full length again.
+func (x *txn) giveBackAll(r *queue.StartRequest, res *queue.StartResult) error {
+	first := ""
+	for _, f := range x.byOwner() {
+		if !f.leased() {
+			continue // put back with an earlier one of its key
+		}
+		if f.owner.Kind == queue.Consumer && !r.Restored {
+			f.deadline = r.Now.Add(f.length)
+			res.Kept++
+			if err := x.saveFlight(f); err != nil {
+				return err
+			}
+			continue
+		}
+		counted, reason := f.owner.Name != first, queue.ReclaimCrash
+		first = f.owner.Name
+		if r.Restored {
+			counted, reason = false, queue.ReclaimRestored
+		} else if !counted {
+			reason = queue.ReclaimUnused
+		}
+		back, err := x.reclaim(r.Now, r.Policy, f, counted, reason)
+		if err != nil {
+			return err
+		}
+		res.GaveBack++
+		if back.DeadCode != "" {
+			res.DeadAgain++
+		}
+	}
+	return nil
+}
+
+// byOwner returns the leases by kind and name of their owners, then by fence.
+func (x *txn) byOwner() (held []*flight) {
+	for _, f := range x.t.flights {
+		if f.leased() {
+			held = append(held, f)
+		}
+	}
+	slices.SortFunc(held, func(a, b *flight) int {
+		return cmp.Or(cmp.Compare(a.owner.Kind, b.owner.Kind), cmp.Compare(a.owner.Name, b.owner.Name), cmp.Compare(a.fence, b.fence))
+	})
+	return held
+}
+
+// unparkHeads files the keys whose next messages are all parked, which the load
+// could not do in its read-only transaction.
+func (x *txn) unparkHeads() error {
+	var heads []*key
+	for _, k := range x.t.keys {
+		if k.movable() && len(k.window) == 0 && k.parked > 0 {
+			heads = append(heads, k)
+		}
+	}
+	slices.SortFunc(heads, func(a, b *key) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	for _, k := range heads {
+		x.t.lift(k)
+		if err := x.settle(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeConfig stores the configuration in force and records what it changes.
+func (x *txn) storeConfig(r *queue.StartRequest) error {
+	if r.Config == nil {
+		return nil
+	}
+	before := bytes.Clone(x.b.meta.Get(metaConfig))
+	if bytes.Equal(before, r.Config) {
+		return nil
+	}
+	if before != nil {
+		b, a := json.RawMessage(before), r.Config
+		if r.Diff != nil {
+			b, a = r.Diff(before, r.Config)
+		}
+		x.record(queue.ConfigRecord(r.Now, b, a, ""))
+	}
+	return x.b.meta.Put(metaConfig, r.Config)
+}
+
+// setPause stops claims, or with nil lets them go on.
+func (x *txn) setPause(p *queue.Pause) error {
+	x.t.pause = p
+	if p == nil {
+		return x.b.meta.Delete(metaPause)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the pause: %w", err)
+	}
+	return x.b.meta.Put(metaPause, b)
+}
+
+// Note writes records of the system; see [queue.Store].
+func (s *Store) Note(ctx context.Context, now time.Time, records []queue.Record) error {
+	return s.do(ctx, &operation{apply: func(x *txn) error {
+		for _, r := range records {
+			r.TS = now
+			x.record(r)
+		}
+		return nil
+	}})
+}
+
+// Probe makes one small commit; see [queue.Store].
+func (s *Store) Probe(ctx context.Context) error {
+	return s.do(ctx, &operation{apply: func(*txn) error { return nil }})
+}

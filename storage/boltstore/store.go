@@ -1,0 +1,262 @@
+package boltstore
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/dbfile"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// Options says which file to open and how. The zero value of all but Path is the
+// default.
+type Options struct {
+	// Path is the file; its folder is made if it is absent.
+	Path string
+	// Restore takes an archive copy, or a file older than its witness, into
+	// service. Without it both are refused.
+	Restore bool
+	// Window is how many messages are kept at hand in memory; 0: 65,536.
+	Window int
+	// Committed is told of every commit that left records, after it, in the
+	// committer's goroutine: it must not block and must not call the store.
+	Committed func(queue.Commit)
+	// Progress is told how far opening has come, in bytes, then in messages.
+	Progress func(step string, done, total int64)
+
+	readOnly bool
+}
+
+// Report is what opening found, for the log.
+type Report struct {
+	Created  bool
+	Clean    bool     // the last process closed the store
+	Restored bool     // Restore was needed
+	Warnings []string // for an operator
+}
+
+// What can be wrong with a file that is sound in itself; the rest of the catalogue
+// is dbfile's.
+var (
+	errNotOurs = errors.New("it holds no breakwater store")
+	errNewer   = errors.New("it was written by a newer version")
+
+	// ErrRolledBack: the file is older than, or not the same as, what its witness
+	// has seen. Open it with Restore if that is meant.
+	ErrRolledBack = errors.New("the store is not the one that its witness has seen last")
+	// ErrArchive: the file is an archive copy. Open it with Restore if that is
+	// meant.
+	ErrArchive = errors.New("the store is an archive copy")
+)
+
+// Store is a [queue.Store] in a bbolt file. Its methods may be called from several
+// goroutines.
+type Store struct {
+	options Options
+	file    *dbfile.File
+	id      [16]byte
+	secret  [32]byte
+	report  Report
+
+	operations chan *operation
+	closing    chan struct{} // closed by Close
+	ended      chan struct{} // closed when the committer has left
+	failure    atomic.Pointer[error]
+	closeOnce  sync.Once
+	closeErr   error
+
+	// readers is held for reading by transactions outside the committer; gone says
+	// that the file is closed.
+	readers sync.RWMutex
+	gone    bool
+
+	// The committer's own.
+	t       *tables
+	trail   queue.BlockWriter
+	group   []*operation
+	pending map[ledger.Key]ledger.Entry
+}
+
+var _ queue.Store = (*Store)(nil)
+
+// Open opens the store for writing, making it if it is absent. Until Start it only
+// answers reads.
+func Open(o Options) (*Store, error) { return open(o, false) }
+
+// OpenCopy opens a file that nobody writes to, for reading: an archive, or a store
+// whose process has ended. Only the methods of [queue.Reader] and Close work.
+func OpenCopy(o Options) (*Store, error) { return open(o, true) }
+
+func open(o Options, readOnly bool) (*Store, error) {
+	if o.Window <= 0 {
+		o.Window = defaultWindow
+	}
+	o.readOnly = readOnly
+	f, err := dbfile.Open(dbfile.Options{
+		Path: o.Path, ReadOnly: readOnly, Init: initFile,
+		Progress: func(step dbfile.Step, done, total int64) {
+			if o.Progress != nil {
+				o.Progress(string(step), done, total)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	s := &Store{
+		options: o, file: f, operations: make(chan *operation, maxWaitingOps),
+		closing: make(chan struct{}), ended: make(chan struct{}),
+		pending: map[ledger.Key]ledger.Entry{},
+	}
+	if err := guard(func() error { return s.admitFile(readOnly) }); err != nil {
+		return nil, errors.Join(fileError(o.Path, err), f.Close())
+	}
+	go s.commitLoop()
+	return s, nil
+}
+
+// admitFile decides whether the open file may be used, and builds the tables.
+func (s *Store) admitFile(readOnly bool) error {
+	found := s.file.Report()
+	s.report = Report{Created: found.Created, Warnings: found.Warnings}
+	if found.MetaFallback {
+		s.report.Warnings = append(s.report.Warnings, found.Fallback)
+	}
+	return s.file.DB().View(func(tx *bolt.Tx) error {
+		id, err := identify(tx)
+		if err != nil {
+			return err
+		}
+		s.id, s.secret = id.id, id.secret
+		meta := tx.Bucket(bucketMeta)
+		s.report.Clean = meta.Get(metaClean) != nil
+		if !readOnly {
+			if err := s.checkOrigin(tx, meta.Get(metaArchive) != nil); err != nil {
+				return err
+			}
+		}
+		s.t, err = load(tx, s.secret, s.options.Window, s.loadProgress)
+		return err
+	})
+}
+
+func (s *Store) loadProgress(done int64) {
+	if s.options.Progress != nil {
+		s.options.Progress("loading", done, 0)
+	}
+}
+
+// fileError names the file in what is wrong with it, with the hint that helps.
+func fileError(path string, err error) error {
+	e := &dbfile.FileError{Kind: dbfile.ErrDamaged, Path: path, Err: err,
+		Hint: "take the newest archive into service: breakwater serve --restore"}
+	switch {
+	case errors.Is(err, errNotOurs):
+		e.Kind, e.Hint = dbfile.ErrForeign, "set store.path to another file"
+	case errors.Is(err, errNewer):
+		e.Kind, e.Hint = dbfile.ErrNewer, "run the version that wrote it, or a later one"
+	case errors.Is(err, ErrRolledBack), errors.Is(err, ErrArchive):
+		return fmt.Errorf("open the store %s: %w", path, err)
+	}
+	return e
+}
+
+// initFile fills a new file: buckets, identity, counters at zero.
+func initFile(tx *bolt.Tx) error {
+	for _, name := range allBuckets {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return fmt.Errorf("create bucket %s: %w", name, err)
+		}
+	}
+	if err := ledger.Init(tx); err != nil {
+		return err
+	}
+	random := make([]byte, 16+32)
+	if _, err := rand.Read(random); err != nil {
+		return fmt.Errorf("make the identity: %w", err)
+	}
+	meta := tx.Bucket(bucketMeta)
+	return errors.Join(
+		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion)),
+		meta.Put(metaID, random[:16]),
+		meta.Put(metaSecret, random[16:]),
+		meta.Put(metaCounters, new(counters).append(nil)),
+		meta.Put(metaClean, []byte{1}),
+	)
+}
+
+// reload builds the tables again after a transaction that was undone. Deadlines
+// and backoffs keep the monotonic readings that the file does not have.
+func (s *Store) reload() error {
+	old := s.t
+	err := guard(func() error {
+		return s.file.DB().View(func(tx *bolt.Tx) (err error) {
+			s.t, err = load(tx, s.secret, s.options.Window, nil)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for seq, f := range s.t.flights {
+		was := old.flights[seq]
+		if was == nil || was.fence != f.fence {
+			continue
+		}
+		if f.leased() {
+			f.deadline = was.deadline
+		} else if f.key.wait != nil && f.key.wait.seq == seq && !was.waitUntil.IsZero() {
+			f.waitUntil = was.waitUntil
+			s.t.waits.start(f.key, seq, was.waitUntil, was.waitWall)
+		}
+	}
+	return nil
+}
+
+// Report returns what opening found.
+func (s *Store) Report() Report { return s.report }
+
+// view runs a read transaction in the caller's goroutine.
+func (s *Store) view(f func(*bolt.Tx) error) error {
+	s.readers.RLock()
+	defer s.readers.RUnlock()
+	if s.gone {
+		return s.endedErr()
+	}
+	return guard(func() error { return s.file.DB().View(f) })
+}
+
+// Close ends the store; see [queue.Store]. A second call returns what the first did.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		<-s.ended
+		s.readers.Lock()
+		s.gone = true
+		s.readers.Unlock()
+		s.closeErr = s.closeFile()
+	})
+	return s.closeErr
+}
+
+// closeFile marks a clean stop, unless the store has failed: then nothing may be
+// written any more.
+func (s *Store) closeFile() error {
+	if s.failure.Load() != nil || s.options.readOnly {
+		return s.file.Close()
+	}
+	err := s.file.CloseClean(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(metaClean, []byte{1})
+	})
+	if err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}

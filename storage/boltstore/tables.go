@@ -1,0 +1,56 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"time"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// tables is everything the store knows in memory. The committer owns it; nobody
+// else may look. It is rebuilt from the file by load.
+type tables struct {
+	secret  [32]byte
+	count   counters
+	ledger  *ledger.Ledger
+	keys    map[keyHash]*key
+	flights map[uint64]*flight
+	ready   *shelves
+	turn    uint64
+	waits   waits
+	depth   depths
+	pause   *queue.Pause
+
+	dead        int64
+	quarantined int64            // of the dead: refused by a gate
+	letters     map[uint64]int64 // hash of a line → seq of the open letter that holds it
+
+	scheduled int64
+	nextDue   time.Time // the earliest not_before; zero: nothing is scheduled
+
+	// The window; see window.go.
+	windowMax int
+	windowed  int         // messages in all windows
+	walked    queue.Place // all up to here are filed
+	walkedAll bool        // and there are none after it
+
+	candidates candidates // reused by claims
+}
+
+func newTables(secret [32]byte, windowMax int) *tables {
+	return &tables{
+		secret: secret, windowMax: windowMax, ready: new(shelves),
+		keys: map[keyHash]*key{}, flights: map[uint64]*flight{}, letters: map[uint64]int64{},
+	}
+}
+
+// letterOf is what the table of open letters knows a line by: 64 bits of its
+// hash. The letter itself, with the whole hash, decides.
+func letterOf(line queue.Hash) uint64 { return binary.BigEndian.Uint64(line[:8]) }
+
+// ready returns how many messages could be claimed as far as their keys go.
+func (d *depths) ready() int64 { return d.open - d.leased - d.held }
+
+// backlog is what max_backlog bounds.
+func (t *tables) backlog() int64 { return t.depth.open + t.scheduled }

@@ -1,0 +1,115 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// txn is one read-write transaction in the making: operations change the file
+// through it and the tables beside it, and leave their records in its trail.
+type txn struct {
+	t      *tables
+	tx     *bolt.Tx
+	b      buckets
+	trail  *queue.BlockWriter
+	ledger []ledger.Entry // entries to put, in order …
+	// … and the newest of them by key, for who must see them before that.
+	pending map[ledger.Key]ledger.Entry
+	room    room // what limits compare with
+
+	// Duplicates answered in this transaction, for its one DUPLICATE_SKIPPED.
+	skipped     int
+	skippedSeqs []uint64
+	skippedAt   time.Time
+}
+
+// seqKey is a message's key in buckets by seq.
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(make([]byte, 0, 8), seq) }
+
+// record adds a record to the trail of this transaction.
+func (x *txn) record(r queue.Record) { x.trail.Add(&r) }
+
+// skip counts a duplicate.
+func (x *txn) skip(of uint64, now time.Time) {
+	x.skipped++
+	x.skippedAt = now
+	if len(x.skippedSeqs) < queue.MaxSkippedSeqs && !slices.Contains(x.skippedSeqs, of) {
+		x.skippedSeqs = append(x.skippedSeqs, of)
+	}
+}
+
+// remember queues a ledger entry; all are put together before the commit.
+func (x *txn) remember(e ledger.Entry) {
+	x.ledger = append(x.ledger, e)
+	x.pending[e.Key] = e
+}
+
+// recall reads a ledger entry, those of this transaction included.
+func (x *txn) recall(k ledger.Key) (ledger.Entry, bool, error) {
+	if e, ok := x.pending[k]; ok {
+		return e, true, nil
+	}
+	return x.t.ledger.Get(x.tx, k)
+}
+
+// saveFlight writes a flight, or removes it when there is nothing left to store.
+func (x *txn) saveFlight(f *flight) error {
+	if f.blank() {
+		delete(x.t.flights, f.seq)
+		return x.b.flight.Delete(seqKey(f.seq))
+	}
+	x.t.flights[f.seq] = f
+	return x.b.flight.Put(seqKey(f.seq), appendFlight(nil, f))
+}
+
+// finish writes what belongs to the transaction as a whole: ledger, blocks of the
+// trail, counters.
+func (x *txn) finish() error {
+	if err := x.walk(); err != nil {
+		return err
+	}
+	if err := x.t.ledger.Put(x.tx, x.ledger); err != nil {
+		return fmt.Errorf("write the ledger: %w", err)
+	}
+	if x.skipped > 0 {
+		x.record(queue.SkippedRecord(x.skippedAt, x.skipped, x.skippedSeqs))
+	}
+	for _, block := range x.trail.Blocks() {
+		if err := x.b.audit.Put(seqKey(block.Number), queue.AppendBlock(nil, block, true)); err != nil {
+			return fmt.Errorf("write block %d of the trail: %w", block.Number, err)
+		}
+	}
+	c := &x.t.count
+	c.head, c.lastN = x.trail.Head(), x.trail.LastN()
+	return x.b.meta.Put(metaCounters, c.append(nil))
+}
+
+// panicError is a panic of bbolt's, which it raises on pages that make no sense.
+// Its stack is for the log of whoever debugs the store, never for a user.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+// Error names the panic's value.
+func (e *panicError) Error() string {
+	return fmt.Sprintf("the store's pages make no sense: %v", e.value)
+}
+
+// guard runs f and turns a panic into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %w", queue.ErrDamaged, &panicError{value: v, stack: debug.Stack()})
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,144 @@
+package boltstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+)
+
+// Verify checks the chain and every stored record's checksum, and that the trail
+// keeps the promises; see [queue.Reader]. It reads in pages, beside the running
+// store.
+func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
+	var head queue.Head
+	var seqs uint64
+	if err := s.look(ctx, func(x *txn) error {
+		head, seqs = x.t.count.head, x.t.count.lastSeq
+		return nil
+	}); err != nil {
+		return queue.Verification{}, err
+	}
+	v := queue.NewVerifier(o, head, seqs)
+	if err := s.verifyTrail(ctx, v, head.Block); err != nil {
+		return queue.Verification{}, err
+	}
+	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger} {
+		if err := check(ctx, v); err != nil {
+			return queue.Verification{}, err
+		}
+	}
+	return v.Result(), nil
+}
+
+// verifyTrail feeds the chain to the verifier, up to the block that was its head
+// when the verification began.
+func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64) error {
+	for next := uint64(1); next != 0 && next <= last; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		from := next
+		next = 0
+		err := s.view(func(tx *bolt.Tx) error {
+			c := tx.Bucket(bucketAudit).Cursor()
+			n := 0
+			for at, data := c.Seek(seqKey(from)); at != nil; at, data = c.Next() {
+				number := binary.BigEndian.Uint64(at)
+				if number > last {
+					return nil
+				}
+				if n++; n > trailPage {
+					next = number
+					return nil
+				}
+				v.Block(number, data)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read the trail: %w", err)
+		}
+	}
+	return nil
+}
+
+// verifyPage is how many records one read transaction of a verification checks.
+const verifyPage = 4096
+
+// pages calls f for every entry of a bucket, a page per transaction.
+func (s *Store) pages(ctx context.Context, bucket []byte, f func(key, value []byte)) error {
+	var from []byte
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done := true
+		err := s.view(func(tx *bolt.Tx) error {
+			c := tx.Bucket(bucket).Cursor()
+			n := 0
+			for at, value := c.Seek(from); at != nil; at, value = c.Next() {
+				if n++; n > verifyPage {
+					from, done = append(from[:0], at...), false
+					return nil
+				}
+				f(at, value)
+			}
+			return nil
+		})
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// verifyBacklog checks every open message.
+func (s *Store) verifyBacklog(ctx context.Context, v *queue.Verifier) error {
+	for _, bucket := range [][]byte{bucketBacklog, bucketScheduled} {
+		err := s.pages(ctx, bucket, func(at, rec []byte) {
+			m, err := parseRecord(rec)
+			if err != nil {
+				v.Report(queue.Finding{What: fmt.Sprintf("bucket %s, key %x: %v", bucket, at, err)})
+				return
+			}
+			v.Stored(&m.msg)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyDead checks every dead letter.
+func (s *Store) verifyDead(ctx context.Context, v *queue.Verifier) error {
+	return s.pages(ctx, bucketDead, func(at, b []byte) {
+		seq := binary.BigEndian.Uint64(at)
+		d, err := parseDead(seq, b)
+		if err == nil {
+			_, err = parseRecord(d.record)
+		}
+		if err != nil {
+			v.Report(queue.Finding{Seq: seq, What: fmt.Sprintf("dead letter %d: %v", seq, err)})
+		}
+	})
+}
+
+// verifyLedger checks the ledger's blocks on a ledger of its own, opened on the
+// reader's transaction.
+func (s *Store) verifyLedger(_ context.Context, v *queue.Verifier) error {
+	return s.view(func(tx *bolt.Tx) error {
+		l, err := ledger.Open(tx)
+		if err == nil {
+			err = l.Check(tx)
+		}
+		if err != nil {
+			v.Report(queue.Finding{What: fmt.Sprintf("the ledger: %v", err)})
+		}
+		return nil
+	})
+}

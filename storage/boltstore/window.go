@@ -1,0 +1,227 @@
+package boltstore
+
+import (
+	"bytes"
+	"fmt"
+
+	"breakwater/queue"
+)
+
+// This file is the walk over the backlog. The store reads forward once, in the
+// order of places, and files what it finds under its key; the number of messages
+// so held in memory is bounded by windowMax. A key that takes more than its share,
+// or that cannot move while the window is full, has its messages listed in the
+// parked bucket instead (a pointer of 24 bytes or so, not the message), and is
+// served from there. So nothing is walked twice, and neither a hot key nor ten
+// thousand held ones keep the walk from reaching the others.
+
+const (
+	// defaultWindow is how many messages all windows hold together, about 24
+	// bytes each.
+	defaultWindow = 1 << 16
+	// keyWindow is one key's share: enough for the largest claim.
+	keyWindow = 1024
+	// crowdedWindow is what a leased key keeps when the window is full.
+	crowdedWindow = 16
+	// unparkStep is how many parked messages come back to the window at once.
+	unparkStep = 256
+	// walkStep bounds the messages one transaction walks over, evictStep the keys
+	// that it looks at to make room.
+	walkStep  = 4096
+	evictStep = 256
+)
+
+// crowded reports whether the window is so full that what can't move must leave.
+func (t *tables) crowded() bool { return t.windowed >= t.windowMax/4*3 }
+
+// beyond reports whether the walk has yet to reach a place.
+func (t *tables) beyond(p queue.Place) bool { return !t.walkedAll && t.walked.Less(p) }
+
+// enter files the newest message of the order under its key, whose open count
+// includes it. While the walk is behind, the message is left for the walk.
+func (x *txn) enter(k *key, m messageRef) error {
+	t := x.t
+	if t.walkedAll && t.windowed >= t.windowMax {
+		t.walkedAll = false // walked is the place before this one
+	}
+	if !t.walkedAll {
+		return nil
+	}
+	t.walked = m.place
+	return x.shelve(k, m)
+}
+
+// shelve puts the next message of the walk into its key's window, or parks it.
+func (x *txn) shelve(k *key, m messageRef) error {
+	share := min(keyWindow, max(1, x.t.windowMax/2))
+	if k.parked > 0 || len(k.window) >= share || (k.held() && x.t.crowded()) {
+		return x.park(k, m.place)
+	}
+	k.window = append(k.window, m)
+	x.t.windowed++
+	return nil
+}
+
+// park lists a message of a key in the parked bucket.
+func (x *txn) park(k *key, p queue.Place) error {
+	k.parked++
+	if k.lastParked.Less(p) {
+		k.lastParked = p
+	}
+	return x.b.parked.Put(p.AppendKey(append(make([]byte, 0, 28), k.hash[:]...)), nil)
+}
+
+// unpark brings a key's next parked messages into its window.
+func (x *txn) unpark(k *key) error {
+	var taken [][]byte
+	c := x.b.parked.Cursor()
+	for at, _ := c.Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) && len(taken) < unparkStep; at, _ = c.Next() {
+		place, ok := queue.ParsePlaceKey(at[len(k.hash):])
+		if !ok {
+			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
+		}
+		h, err := parseHeader(x.b.backlog.Get(at[len(k.hash):]))
+		if err != nil {
+			return fmt.Errorf("parked message at place %s: %w", place, err)
+		}
+		k.window = append(k.window, messageRef{place: place, route: h.route, priority: h.priority})
+		taken = append(taken, bytes.Clone(at))
+	}
+	for _, at := range taken {
+		if err := x.b.parked.Delete(at); err != nil {
+			return err
+		}
+	}
+	k.parked -= int32(len(taken))
+	x.t.windowed += len(taken)
+	if k.parked <= 0 || len(taken) == 0 {
+		k.parked, k.lastParked = 0, queue.Place{}
+	}
+	return nil
+}
+
+// giveBack returns a message that was leased to its key's window. What the walk
+// has not reached since the last start stays for the walk.
+func (t *tables) giveBack(k *key, m messageRef) {
+	if t.beyond(m.place) {
+		return
+	}
+	k.insert(m)
+	t.windowed++
+}
+
+// rejoin puts a replayed message back at its own place, wherever the messages of
+// its key are kept.
+func (x *txn) rejoin(k *key, m messageRef) error {
+	if x.t.beyond(m.place) {
+		return nil
+	}
+	if k.parked > 0 {
+		first, _ := x.b.parked.Cursor().Seek(k.hash[:])
+		if bytes.HasPrefix(first, k.hash[:]) && bytes.Compare(first[len(k.hash):], m.place.AppendKey(nil)) < 0 {
+			return x.park(k, m.place)
+		}
+	}
+	k.insert(m)
+	x.t.windowed++
+	return nil
+}
+
+// walk goes on reading the backlog where it stopped, as far as the window has
+// room, in one bounded step.
+func (x *txn) walk() error {
+	t := x.t
+	if t.walkedAll {
+		return nil
+	}
+	if t.windowed >= t.windowMax {
+		if err := x.evict(); err != nil {
+			return err
+		}
+	}
+	c := x.b.backlog.Cursor()
+	from := t.walked.AppendKey(nil)
+	at, rec := c.Seek(from)
+	if bytes.Equal(at, from) {
+		at, rec = c.Next()
+	}
+	for step := 0; at != nil; at, rec = c.Next() {
+		if t.windowed >= t.windowMax || step == walkStep {
+			return nil
+		}
+		step++
+		if err := x.meet(at, rec); err != nil {
+			return err
+		}
+	}
+	t.walkedAll = true
+	return nil
+}
+
+// meet files one message that the walk has come to.
+func (x *txn) meet(at, rec []byte) error {
+	place, ok := queue.ParsePlaceKey(at)
+	if !ok {
+		return fmt.Errorf("%w: a key of %d bytes in bucket backlog", queue.ErrDamaged, len(at))
+	}
+	h, err := parseHeader(rec)
+	if err != nil {
+		return fmt.Errorf("message at place %s: %w", place, err)
+	}
+	t := x.t
+	t.walked = place
+	k := t.keys[h.key]
+	if k == nil {
+		return fmt.Errorf("%w: message at place %s is of a key that was never counted", queue.ErrDamaged, place)
+	}
+	if f := t.flights[h.seq]; f != nil && f.leased() {
+		return nil
+	}
+	if k.parked > 0 && !k.lastParked.Less(place) {
+		if x.parkedAlready(k, at) {
+			return nil
+		}
+		k.insert(messageRef{place: place, route: h.route, priority: h.priority})
+		t.windowed++
+	} else if err := x.shelve(k, messageRef{place: place, route: h.route, priority: h.priority}); err != nil {
+		return err
+	}
+	if k.movable() {
+		t.file(k)
+	}
+	return nil
+}
+
+// parkedAlready reports whether the parked bucket lists a message: what a former
+// process parked is met again by the walk of this one.
+func (x *txn) parkedAlready(k *key, place []byte) bool {
+	want := append(append(make([]byte, 0, 28), k.hash[:]...), place...)
+	at, _ := x.b.parked.Cursor().Seek(want)
+	return bytes.Equal(at, want)
+}
+
+// evict makes room in the window: of the keys it looks at, held ones leave it and
+// leased ones keep a few messages. It looks at some keys only (the order of a map
+// is random), and is called again while the window stays full.
+func (x *txn) evict() error {
+	looked := 0
+	for _, k := range x.t.keys {
+		if looked++; looked > evictStep {
+			return nil
+		}
+		keep := len(k.window)
+		if k.held() {
+			keep = 0
+		} else if k.leased > 0 {
+			keep = min(keep, crowdedWindow)
+		}
+		for _, m := range k.window[keep:] {
+			if err := x.park(k, m.place); err != nil {
+				return err
+			}
+		}
+		x.t.windowed -= len(k.window) - keep
+		k.window = k.window[:keep]
+	}
+	return nil
+}
