@@ -1,0 +1,108 @@
+package memstore
+
+import (
+	"context"
+
+	"breakwater/queue"
+)
+
+// Replay puts dead letters back at their own place, or quarantined lines through
+// the gates and the ledger again.
+func (s *Store) Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
+	return act(ctx, s, seqs, func(seq uint64) queue.ActionResult {
+		m := s.dead[seq]
+		switch {
+		case m == nil:
+			return notDead(seq)
+		case m.inOrder():
+			s.revive(m, &a)
+			return queue.ActionResult{Seq: seq}
+		case m.letter.code == queue.CodeConflict:
+			return queue.ActionResult{Seq: seq, Code: queue.CodeConflict, Error: "its idempotency key belongs to another message"}
+		}
+		return s.readmit(m, &a)
+	})
+}
+
+// notDead refuses a seq that names no dead letter.
+func notDead(seq uint64) queue.ActionResult {
+	return queue.ActionResult{Seq: seq, Code: queue.CodeNotFound, Error: "no such dead letter"}
+}
+
+// revive opens a dead letter again at its own place, as if it had never been
+// delivered. Its history stays in the trail.
+func (s *state) revive(m *message, a *queue.Action) {
+	s.record(queue.ReplayedRecord(&m.Stored, a))
+	s.unblock(m)
+	delete(s.dead, m.Seq)
+	s.open[m.Seq] = m
+	m.letter = nil
+	m.deliveries, m.failed, m.unanswered = 0, 0, 0
+	s.ledger[m.IdempotencyKey].state = queue.Ready
+	s.enter(m, m.place)
+	s.file(m.PartitionKey)
+}
+
+// readmit sends a quarantined line through the gates and the ledger again. It
+// keeps its seq, and with it its place.
+func (s *state) readmit(m *message, a *queue.Action) queue.ActionResult {
+	refuse := func(c queue.Code, why string) queue.ActionResult {
+		return queue.ActionResult{Seq: m.Seq, Code: c, Error: why}
+	}
+	if m.lineBytes > int64(len(m.Line)) {
+		return refuse(queue.CodeUsage, "only the beginning of the line was kept")
+	}
+	parsed, err := queue.ParseLine(m.Line)
+	if err != nil {
+		return refuse(queue.CodePoison, err.Error())
+	}
+	if s.ledger[parsed.IdempotencyKey] != nil {
+		return refuse(queue.CodeConflict, "its idempotency key belongs to another message")
+	}
+	s.record(queue.ReplayedRecord(&m.Stored, a))
+	delete(s.dead, m.Seq)
+	opened := newMessage(m.Seq, &queue.Submission{Message: parsed, LineBytes: m.lineBytes, LineHash: m.lineHash})
+	peer := queue.Peer{}
+	if a.Peer != nil {
+		peer = *a.Peer
+	}
+	s.admit(a.Now, opened, peer)
+	return queue.ActionResult{Seq: m.Seq}
+}
+
+// Discard ends dead letters.
+func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
+	return act(ctx, s, seqs, func(seq uint64) queue.ActionResult {
+		m := s.dead[seq]
+		if m == nil {
+			return notDead(seq)
+		}
+		s.record(queue.DiscardedRecord(&m.Stored, &a))
+		s.unblock(m)
+		delete(s.dead, seq)
+		s.gone++
+		if m.inOrder() {
+			s.discardEntry(m, &a)
+			s.file(m.PartitionKey)
+		}
+		return queue.ActionResult{Seq: seq}
+	})
+}
+
+// discardEntry ends or forgets what the ledger knows of a message. A letter that
+// never entered the order has no entry of its own.
+func (s *state) discardEntry(m *message, a *queue.Action) {
+	if a.Forget {
+		delete(s.ledger, m.IdempotencyKey)
+		return
+	}
+	e := s.ledger[m.IdempotencyKey]
+	e.state, e.settledAt = queue.Discarded, micros(a.Now)
+}
+
+// unblock ends a dead letter's hold on its key.
+func (s *state) unblock(m *message) {
+	if m.letter.blocks {
+		s.keys[m.PartitionKey].blocking--
+	}
+}

@@ -1,0 +1,5 @@
+package memstore
+
+import "breakwater/queue"
+
+var _ queue.Store = (*Store)(nil)

@@ -1,0 +1,72 @@
+package memstore
+
+import (
+	"context"
+	"strings"
+
+	"breakwater/queue"
+)
+
+// Pause stops all claims until Resume.
+func (s *Store) Pause(ctx context.Context, a queue.Action) error {
+	return s.write(ctx, func() {
+		if s.paused != nil {
+			return
+		}
+		s.paused = &queue.Pause{By: strings.Clone(a.By), Since: micros(a.Now), Reason: strings.Clone(a.Reason)}
+		s.record(queue.PauseRecord(queue.EventPaused, &a))
+	})
+}
+
+// Resume lets claims go on.
+func (s *Store) Resume(ctx context.Context, a queue.Action) error {
+	return s.write(ctx, func() {
+		if s.paused == nil {
+			return
+		}
+		s.paused = nil
+		s.record(queue.PauseRecord(queue.EventResumed, &a))
+	})
+}
+
+// HoldKeys makes keys wait for ReleaseKeys, whether they have messages or not.
+func (s *Store) HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
+	return act(ctx, s, keys, func(name string) queue.ActionResult {
+		name = strings.Clone(name)
+		if k := s.key(name); !k.held {
+			k.held = true
+			s.record(queue.KeyRecord(queue.EventKeyHeld, name, &a))
+			s.file(name)
+		}
+		return queue.ActionResult{Key: name}
+	})
+}
+
+// ReleaseKeys undoes HoldKeys and nothing else.
+func (s *Store) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
+	return act(ctx, s, keys, func(name string) queue.ActionResult {
+		name = strings.Clone(name)
+		k := s.keys[name]
+		if k == nil || !k.held {
+			return queue.ActionResult{Key: name, Code: queue.CodeNotFound, Error: "no operator holds this key"}
+		}
+		k.held = false
+		s.record(queue.KeyRecord(queue.EventKeyReleased, name, &a))
+		s.file(name)
+		return queue.ActionResult{Key: name}
+	})
+}
+
+// act applies an operator's action to each element of a list.
+func act[T any](ctx context.Context, s *Store, list []T, one func(T) queue.ActionResult) ([]queue.ActionResult, error) {
+	res := make([]queue.ActionResult, 0, len(list))
+	err := s.write(ctx, func() {
+		for _, x := range list {
+			res = append(res, one(x))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}

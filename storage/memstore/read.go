@@ -1,0 +1,218 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"breakwater/queue"
+)
+
+// Status counts. The walk over everything is the one thing here that another
+// store must not copy.
+func (s *Store) Status(ctx context.Context, now time.Time) (queue.StoreStatus, error) {
+	var st queue.StoreStatus
+	err := s.read(ctx, func() {
+		st = queue.StoreStatus{
+			Done: s.done, Dead: int64(len(s.dead)), Discarded: s.gone,
+			OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
+			LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN,
+			Oldest: s.oldest(),
+		}
+		if s.paused != nil {
+			p := *s.paused
+			st.Paused = &p
+		}
+		s.countStates(&st)
+	})
+	return st, err
+}
+
+func (s *state) countStates(st *queue.StoreStatus) {
+	for _, m := range s.open {
+		switch s.stateOf(m) {
+		case queue.Ready:
+			st.Ready++
+		case queue.Scheduled:
+			st.Scheduled++
+		case queue.Leased:
+			st.Leased++
+		case queue.Held:
+			st.Held++
+		}
+	}
+	for _, m := range s.dead {
+		if m.isQuarantined() {
+			st.Quarantined++
+		}
+	}
+	for _, k := range s.keys {
+		if len(k.order) > 0 && k.waits() {
+			st.HeldKeys++
+		}
+	}
+}
+
+// oldest returns of each route the claimable head with the smallest place.
+func (s *state) oldest() []queue.OldestReady {
+	var out []queue.OldestReady
+	for _, route := range queue.Routes {
+		var first *message
+		for _, k := range s.keys {
+			if k.filed && k.route == route && (first == nil || k.order[0].place.Less(first.place)) {
+				first = k.order[0]
+			}
+		}
+		if first != nil {
+			out = append(out, queue.OldestReady{Route: route, AcceptedAt: first.acceptedAt, Message: first.Summary()})
+		}
+	}
+	return out
+}
+
+// Exception returns one message. One that has ended is derived from its records.
+func (s *Store) Exception(ctx context.Context, seq uint64) (queue.Exception, error) {
+	var x queue.Exception
+	found := false
+	err := s.read(ctx, func() {
+		m := s.open[seq]
+		if m == nil {
+			m = s.dead[seq]
+		}
+		if m != nil {
+			x, found = s.exception(m), true
+		}
+	})
+	if err != nil || found {
+		return x, err
+	}
+	err = s.Trail(ctx, queue.TrailQuery{Seq: seq}, func(r queue.Record) bool {
+		if r.Seq == seq { // not a conflict with it, nor a list that names it
+			x.Fold(&r)
+			found = true
+		}
+		return true
+	})
+	if err == nil && !found {
+		err = queue.ErrNotFound
+	}
+	return x, err
+}
+
+// exception shows a message that is open or dead.
+func (s *state) exception(m *message) queue.Exception {
+	x := queue.Exception{
+		Stored: ownStored(m.Stored), State: s.stateOf(m), Place: m.place,
+		Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
+		LineBytes: m.lineBytes, LineHash: m.lineHash,
+		Deliveries: m.deliveries, FailedAttempts: m.failed,
+	}
+	switch x.State {
+	case queue.Leased:
+		x.Owner, x.Deadline = m.lease.owner.Name, m.lease.deadline
+	case queue.Scheduled:
+		x.DueAt = m.notBefore
+	case queue.Held:
+		k := s.keys[m.PartitionKey]
+		x.HeldBy = strings.Join(k.reasons(), "; ")
+		if k.wait != nil {
+			x.DueAt = k.wait.due
+		}
+	case queue.Dead:
+		x.Code, x.Reason, x.Field = m.letter.code, m.letter.reason, m.letter.field
+		x.Of, x.DeadAt = m.letter.of, m.letter.at
+	}
+	return x
+}
+
+// reasons says in words why the key waits.
+func (k *key) reasons() []string {
+	var out []string
+	if k.held {
+		out = append(out, "an operator holds its key")
+	}
+	if k.blocking > 0 {
+		out = append(out, "a dead letter holds its key")
+	}
+	if k.wait != nil && k.wait.backoff {
+		out = append(out, "its key waits before the next attempt")
+	} else if k.wait != nil {
+		out = append(out, "a handler holds its key until a time")
+	}
+	return out
+}
+
+// Find returns the seq of the message that used an idempotency key.
+func (s *Store) Find(ctx context.Context, idempotencyKey string) (uint64, error) {
+	var seq uint64
+	err := s.read(ctx, func() {
+		if e := s.ledger[idempotencyKey]; e != nil {
+			seq = e.first.Seq
+		}
+	})
+	if err == nil && seq == 0 {
+		err = queue.ErrNotFound
+	}
+	return seq, err
+}
+
+// Exceptions lists open messages by seq.
+func (s *Store) Exceptions(ctx context.Context, after uint64, limit int) ([]queue.Exception, error) {
+	return s.list(ctx, func() map[uint64]*message { return s.open }, after, limit)
+}
+
+// DeadLetters lists dead letters by seq.
+func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) ([]queue.Exception, error) {
+	return s.list(ctx, func() map[uint64]*message { return s.dead }, after, limit)
+}
+
+func (s *Store) list(ctx context.Context, of func() map[uint64]*message, after uint64, limit int) ([]queue.Exception, error) {
+	var out []queue.Exception
+	err := s.read(ctx, func() {
+		var seqs []uint64
+		for seq := range of() {
+			if seq > after {
+				seqs = append(seqs, seq)
+			}
+		}
+		slices.Sort(seqs)
+		for _, seq := range seqs[:max(0, min(len(seqs), limit))] {
+			out = append(out, s.exception(of()[seq]))
+		}
+	})
+	return out, err
+}
+
+// Trail calls fn for the records that q selects. Blocks never change once they
+// are written, so fn runs with nothing locked.
+func (s *Store) Trail(ctx context.Context, q queue.TrailQuery, fn func(queue.Record) bool) error {
+	var blocks []queue.Block
+	if err := s.read(ctx, func() { blocks = slices.Clone(s.blocks) }); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if b.LastN() <= q.AfterN {
+			continue
+		}
+		for r, err := range b.Records() {
+			if err != nil {
+				return err
+			}
+			if q.Matches(&r) && !fn(r) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// Head returns the chain's present head.
+func (s *Store) Head(ctx context.Context) (queue.Head, error) {
+	var h queue.Head
+	err := s.read(ctx, func() { h = s.head() })
+	return h, err
+}
