@@ -87,6 +87,9 @@ func (s *Store) Exception(ctx context.Context, seq uint64) (queue.Exception, err
 	if err != nil || found {
 		return x, err
 	}
+	if seq == 0 { // which a query would take for all of them
+		return x, queue.ErrNotFound
+	}
 	err = s.Trail(ctx, queue.TrailQuery{Seq: seq}, func(r queue.Record) bool {
 		if r.Seq == seq { // not a conflict with it, nor a list that names it
 			x.Fold(&r)

@@ -1,5 +1,0 @@
-package memstore
-
-import "breakwater/queue"
-
-var _ queue.Store = (*Store)(nil)
