@@ -79,6 +79,7 @@ func TestCheckAmount(t *testing.T) {
 			"a million digits":   strings.Repeat("9", 1_000_000),
 			"20,000 decimals":    "0." + strings.Repeat("3", 20_000),
 			"a million zeros":    strings.Repeat("0", 1_000_000),
+			"39 in the exponent": "1e" + strings.Repeat("0", 38) + "2",
 			"exponent of zeros":  "1e" + strings.Repeat("0", 1_000_000),
 		} {
 			_, err := CheckAmount(amount, "EUR")

@@ -182,9 +182,11 @@ func TestAFailingLineKeepsWhatIdentifiesIt(t *testing.T) {
 	if m.TraceID != "" || m.IdempotencyKey != "k1" || m.SourceHash == (Hash{}) {
 		t.Errorf("without a trace id: %+v", m)
 	}
-	m, _ = wantRefused(t, with(minimal, "ledger_entity", "7"), Structural, "ledger_entity")
-	if m.LedgerEntity != "" || m.SourceHash != (Hash{}) {
-		t.Errorf("a hash is given though one of its parts is unknown: %+v", m)
+	for _, part := range []string{"idempotency_key", "ledger_entity", "match_decision"} {
+		m, _ = wantRefused(t, with(minimal, part, "7"), Structural, part)
+		if m.SourceHash != (Hash{}) {
+			t.Errorf("a hash is given though %s is unknown: %+v", part, m)
+		}
 	}
 }
 
@@ -192,7 +194,7 @@ func TestGateErrorsAreFitToBeShown(t *testing.T) {
 	nasty := `\u001b[2J\u0000\u202e\u2028<script>é` + "é\x7f"
 	for _, line := range []string{
 		with(minimal, "match_decision", `"`+nasty+`"`), with(minimal, "variance_amount", `"`+nasty+`"`), with(minimal, "currency", `"`+nasty+`"`),
-		with(minimal, "route", `"`+nasty+`"`), with(minimal, "not_before", `"`+nasty+`"`), "\x1b[2J" + minimal, "{\u202e}", "{\"\x00\":1}", `{"a":"\ud800` + "\u202e\"}",
+		with(minimal, "route", `"`+nasty+`"`), with(minimal, "not_before", `"`+nasty+`"`), "\x1b[2J" + minimal, "{\u202e}", "{é}", "{\"\x00\":1}", `{"a":"\ud800` + "\u202e\"}",
 		with(minimal, "a", `{"`+nasty+`":1,"`+nasty+`":2}`), with(minimal, "match_decision", `"`+strings.Repeat("é", 40)+`"`),
 		with(minimal, "variance_amount", `"`+strings.Repeat("\u202e", 26)+`"`), with(minimal, "variance_amount", `"`+strings.Repeat("z", 80)+`"`),
 	} {
