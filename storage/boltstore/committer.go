@@ -220,6 +220,9 @@ func (s *Store) commitOnce(group []*operation) error {
 		_ = tx.Rollback() // the store is over; err says why
 		return s.fail("apply operations", err)
 	}
+	if !x.changed() {
+		return tx.Rollback() // of nothing; who asked for work and got none costs no sync
+	}
 	if err := guard(tx.Commit); err != nil {
 		return s.judgeCommit(err, before)
 	}

@@ -202,5 +202,8 @@ func (s *Store) Note(ctx context.Context, now time.Time, records []queue.Record)
 
 // Probe makes one small commit; see [queue.Store].
 func (s *Store) Probe(ctx context.Context) error {
-	return s.do(ctx, &operation{apply: func(*txn) error { return nil }})
+	return s.do(ctx, &operation{apply: func(x *txn) error {
+		x.dirty = true
+		return nil
+	}})
 }

@@ -24,6 +24,7 @@ type txn struct {
 	// … and the newest of them by key, for who must see them before that.
 	pending map[ledger.Key]ledger.Entry
 	room    room // what limits compare with
+	dirty   bool // something was written that leaves no record
 
 	// Duplicates answered in this transaction, for its one DUPLICATE_SKIPPED.
 	skipped     int
@@ -61,6 +62,7 @@ func (x *txn) recall(k ledger.Key) (ledger.Entry, bool, error) {
 }
 
 // saveFlight writes a flight, or removes it when there is nothing left to store.
+// Every change of one comes with a record.
 func (x *txn) saveFlight(f *flight) error {
 	if f.blank() {
 		delete(x.t.flights, f.seq)
@@ -70,11 +72,19 @@ func (x *txn) saveFlight(f *flight) error {
 	return x.b.flight.Put(seqKey(f.seq), appendFlight(nil, f))
 }
 
+// changed reports whether there is anything to commit.
+func (x *txn) changed() bool {
+	return x.dirty || x.trail.Len() > 0 || x.skipped > 0 || len(x.ledger) > 0
+}
+
 // finish writes what belongs to the transaction as a whole: ledger, blocks of the
 // trail, counters.
 func (x *txn) finish() error {
 	if err := x.walk(); err != nil {
 		return err
+	}
+	if !x.changed() {
+		return nil
 	}
 	if err := x.t.ledger.Put(x.tx, x.ledger); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)

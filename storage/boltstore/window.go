@@ -64,6 +64,7 @@ func (x *txn) shelve(k *key, m messageRef) error {
 
 // park lists a message of a key in the parked bucket.
 func (x *txn) park(k *key, p queue.Place) error {
+	x.dirty = true
 	k.parked++
 	if k.lastParked.Less(p) {
 		k.lastParked = p
@@ -88,6 +89,7 @@ func (x *txn) unpark(k *key) error {
 		taken = append(taken, bytes.Clone(at))
 	}
 	for _, at := range taken {
+		x.dirty = true
 		if err := x.b.parked.Delete(at); err != nil {
 			return err
 		}

@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"breakwater/queue"
+)
+
+// Handler gets one delivery at a time. Its context ends when the drain's time is
+// up; what it answers after that is not asked for.
+type Handler interface {
+	Handle(ctx context.Context, d *queue.Delivery) queue.Answer
+}
+
+// Pure is a handler without an effect of its own: the record of the settlement is
+// all there is. Many of its deliveries, also of one key, may be settled together.
+type Pure interface {
+	Decide(d *queue.Delivery) queue.Answer
+}
+
+// Settings is what may change while a Runner runs; see [Runner.Configure].
+type Settings struct {
+	Prefetch       int           // claimed at once, at most
+	Lease          time.Duration // of what workers hold; renewed while they do
+	Policy         queue.Policy
+	Limits         queue.Limits
+	RejectWhenFull bool // else lines wait for room
+	ConsumerLag    time.Duration
+	DrainTimeout   time.Duration
+}
+
+// Options says what a Runner works with.
+type Options struct {
+	Store    queue.Store
+	Log      hclog.Logger
+	Settings Settings
+
+	// Workers is how many in-process workers there are, Room how many deliveries
+	// may wait in all their channels together.
+	Workers int
+	Room    int
+	// Handlers has the in-process handler of each route that has one: a Handler,
+	// or a Pure. The others are left to consumers.
+	Handlers map[queue.Route]any
+
+	Observer Observer
+	Now      func() time.Time // nil: time.Now
+	Random   func() uint32    // nil: math/rand/v2
+}
+
+// errField names an option that cannot be worked with.
+func errField(name string, value any) error {
+	return fmt.Errorf("dispatch: option %s cannot be %v", name, value)
+}
+
+// check says what is wrong with the options.
+func (o *Options) check() error {
+	s := o.Settings
+	switch {
+	case o.Store == nil:
+		return errors.New("dispatch: option Store is missing")
+	case o.Workers < 1:
+		return errField("Workers", o.Workers)
+	case o.Room < o.Workers:
+		return errField("Room (less than one for each worker)", o.Room)
+	case s.Prefetch < 1 || s.Prefetch > o.Room:
+		return errField("Settings.Prefetch (1 to Room)", s.Prefetch)
+	case s.Lease <= 0:
+		return errField("Settings.Lease", s.Lease)
+	}
+	for route, h := range o.Handlers {
+		_, handler := h.(Handler)
+		_, pure := h.(Pure)
+		if queue.RouteIndex(route) < 0 || handler == pure {
+			return errField("Handlers["+string(route)+"] (a Handler or a Pure)", h)
+		}
+	}
+	return nil
+}
+
+// Observer is told what happened, after it happened. Its functions are called from
+// the goroutine that did the work: they must not block. Nil ones are left out.
+type Observer struct {
+	// Admitted: the store answered lines, after so long a call.
+	Admitted func(receipts []queue.Receipt, took time.Duration)
+	// Claimed: deliveries were handed to workers.
+	Claimed func(deliveries []queue.Delivery)
+	// Handled: a handler answered a delivery after so long.
+	Handled func(d *queue.Delivery, a *queue.Answer, took time.Duration)
+	// Settled: the store took answers, after so long a call.
+	Settled func(results []queue.SettleResult, took time.Duration)
+	// Raised: one of the codes of the mission, or HANDLER_UNAVAILABLE. It is
+	// logged already.
+	Raised func(code queue.Code, route queue.Route)
+}

@@ -1,0 +1,206 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+// Runner runs a store's messages through handlers. Make one with New; Run works
+// until it is told to stop; Submit may be called before, during and after, as long
+// as the store is open.
+type Runner struct {
+	store    queue.Store
+	log      hclog.Logger
+	observer Observer
+	now      func() time.Time
+	random   func() uint32
+	settings atomic.Pointer[Settings]
+	began    time.Time
+
+	workers []*worker
+	routes  map[queue.Route]*route
+
+	wake     signal        // there may be work to claim, or room to claim it for
+	room     broadcast     // there may be room for lines that wait
+	draining chan struct{} // closed when the taking ends
+	drain    sync.Once
+
+	failOnce sync.Once
+	failed   chan struct{} // closed when the store has failed
+	failure  error
+}
+
+// route is an in-process route: its handler, and whether it can be had.
+type route struct {
+	name    queue.Route
+	handler Handler // one of the two
+	pure    Pure
+	health  health
+	settled atomic.Int64 // when a delivery of it was settled last, Unix nanoseconds; 0: not yet
+}
+
+// settledAt is when a delivery of the route was settled last, or else since.
+func (rt *route) settledAt(since time.Time) time.Time {
+	if at := rt.settled.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return since
+}
+
+// New returns a Runner that does nothing until Run. The error names the option
+// that is wrong.
+func New(o Options) (*Runner, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Runner{
+		store: o.Store, log: o.Log, observer: o.Observer, now: o.Now, random: o.Random,
+		routes: map[queue.Route]*route{}, wake: newSignal(),
+		draining: make(chan struct{}), failed: make(chan struct{}),
+	}
+	if r.log == nil {
+		r.log = hclog.NewNullLogger()
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.random == nil {
+		r.random = rand.Uint32
+	}
+	r.began = r.now()
+	r.settings.Store(&o.Settings)
+	for name, h := range o.Handlers {
+		rt := &route{name: name}
+		rt.handler, _ = h.(Handler)
+		rt.pure, _ = h.(Pure)
+		r.routes[name] = rt
+	}
+	r.makeWorkers(o.Workers, o.Room)
+	return r, nil
+}
+
+// makeWorkers shares the room and the slots out among the workers.
+func (r *Runner) makeWorkers(n, room int) {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("w-%d", i)
+	}
+	slots := partition.Assign(names)
+	for i, name := range names {
+		share := room / n
+		if i < room%n {
+			share++
+		}
+		r.workers = append(r.workers, newWorker(r, name, slots.Set(i), share))
+	}
+}
+
+// Configure changes the settings. What is under way keeps the old ones.
+func (r *Runner) Configure(s Settings) {
+	r.settings.Store(&s)
+	r.wake.raise()
+	r.room.wake()
+}
+
+// Drained says how a Run ended.
+type Drained struct {
+	Released int // deliveries put back that had not been started
+	CutOff   int // running handlers that the drain's time limit ended; put back
+}
+
+// Clean reports whether nothing had to be cut off.
+func (d Drained) Clean() bool { return d.CutOff == 0 }
+
+// Run works until stop ends, then drains: claims and waiting lines end at once,
+// what is queued is put back, running handlers get DrainTimeout, or less if hurry
+// ends before. It returns when the last goroutine has left. Its error is the
+// store's failure, after which nothing more was written.
+func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
+	working, endWork := context.WithCancel(context.WithoutCancel(stop))
+	defer endWork()
+	var taking, hands sync.WaitGroup
+	taking.Go(func() { r.feed(stop) })
+	taking.Go(func() { r.watch(stop) })
+	var counts drainCounts
+	for _, w := range r.workers {
+		hands.Go(func() { w.run(working, &counts) })
+	}
+	keeping, endKeeping := context.WithCancel(context.WithoutCancel(stop))
+	var keeper sync.WaitGroup
+	keeper.Go(func() { r.keepLeases(keeping) })
+
+	select {
+	case <-stop.Done():
+	case <-r.failed:
+	}
+	r.stopTaking()
+	taking.Wait() // nobody sends to the workers any more
+	for _, w := range r.workers {
+		close(w.items)
+	}
+	finished := make(chan struct{})
+	go func() { hands.Wait(); close(finished) }()
+	r.awaitHands(finished, hurry)
+	endWork()
+	<-finished
+	endKeeping()
+	keeper.Wait()
+	return counts.drained(), r.failure
+}
+
+// awaitHands gives running handlers the drain's time.
+func (r *Runner) awaitHands(finished <-chan struct{}, hurry context.Context) {
+	limit := time.NewTimer(r.settings.Load().DrainTimeout)
+	defer limit.Stop()
+	select {
+	case <-finished:
+	case <-limit.C:
+	case <-hurry.Done():
+	case <-r.failed:
+	}
+}
+
+// stopTaking ends claims, and the waiting of lines for room.
+func (r *Runner) stopTaking() { r.drain.Do(func() { close(r.draining) }) }
+
+// Drain makes lines that wait for room be refused, from now on, and ends claims.
+// Run does it too; a caller that wants its sockets answered first calls it before.
+func (r *Runner) Drain() { r.stopTaking() }
+
+// Draining reports whether the taking has ended.
+func (r *Runner) Draining() bool {
+	select {
+	case <-r.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// fail notes that the store is over; Run ends. Only the first error counts.
+func (r *Runner) fail(doing string, err error) {
+	r.failOnce.Do(func() {
+		r.failure = fmt.Errorf("%s: %w", doing, err)
+		close(r.failed)
+	})
+}
+
+// fatal reports whether an error means that the store will never answer again.
+func fatal(err error) bool { return errors.Is(err, queue.ErrFailed) || errors.Is(err, queue.ErrClosed) }
+
+// drainCounts is shared by the workers.
+type drainCounts struct{ released, cutOff atomic.Int64 }
+
+func (c *drainCounts) drained() Drained {
+	return Drained{Released: int(c.released.Load()), CutOff: int(c.cutOff.Load())}
+}

@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"breakwater/queue"
+)
+
+const (
+	// watchEvery is how often the oldest claimable exceptions are looked at.
+	watchEvery = 5 * time.Second
+	// lagAgain is how often a lag that goes on is raised again.
+	lagAgain = time.Minute
+)
+
+// watch raises CONSUMER_LAG while a route's oldest claimable exception is older
+// than it should be, until stop ends.
+func (r *Runner) watch(stop context.Context) {
+	raised := map[queue.Route]time.Time{}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.draining:
+			return
+		case <-r.failed:
+			return
+		case <-stop.Done():
+			return
+		}
+		now := r.now()
+		st, err := r.store.Status(stop, now)
+		if err != nil {
+			continue // who writes will meet it too, and say so
+		}
+		r.checkLag(&st, raised, now)
+	}
+}
+
+// checkLag raises CONSUMER_LAG for each route that lags, with the ids of its
+// oldest claimable exception and what would help.
+func (r *Runner) checkLag(st *queue.StoreStatus, raised map[queue.Route]time.Time, now time.Time) {
+	limit := r.settings.Load().ConsumerLag
+	for i := range st.Oldest {
+		o := &st.Oldest[i]
+		age := now.Sub(o.AcceptedAt)
+		if limit <= 0 || age < limit || st.Paused != nil {
+			delete(raised, o.Route)
+			continue
+		}
+		if last, ok := raised[o.Route]; ok && now.Sub(last) < lagAgain {
+			continue
+		}
+		raised[o.Route] = now
+		_, inProcess := r.routes[o.Route]
+		r.raise(queue.CodeConsumerLag, o.Route, "the oldest claimable exception is too old", &o.Message,
+			"age_ms", age.Milliseconds(), "ready", st.Ready, "in_process", inProcess, "free_room", r.freeRoom())
+	}
+}
+
+// freeRoom is how many deliveries the workers could take now.
+func (r *Runner) freeRoom() int {
+	free := 0
+	for _, w := range r.workers {
+		free += w.room()
+	}
+	return free
+}
+
+// Stuck names the in-process routes that have claimable work and have settled
+// nothing for as long as ConsumerLag: what makes the process not ready.
+func (r *Runner) Stuck(st *queue.StoreStatus, now time.Time) (stuck []queue.Route) {
+	limit := r.settings.Load().ConsumerLag
+	if limit <= 0 || st.Paused != nil {
+		return nil
+	}
+	for i := range st.Oldest {
+		o := &st.Oldest[i]
+		rt := r.routes[o.Route]
+		if rt != nil && now.Sub(o.AcceptedAt) >= limit && now.Sub(rt.settledAt(r.began)) >= limit {
+			stuck = append(stuck, o.Route)
+		}
+	}
+	return stuck
+}
