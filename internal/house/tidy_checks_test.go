@@ -163,12 +163,15 @@ var checks = []check{
 			"queue/b.go": "package queue\ntype T struct{}\n",
 			"queue/c.go": "package queue\nconst C = 1\n",
 			"queue/d.go": "package queue\n// T is.\ntype T struct{}\nfunc (*T) M() {}\n",
+			"queue/f.go": "package queue\n// F returns x, not g.\nfunc F() {}\nfunc G() {}\n",
+			"queue/g.go": "package queue\n// F returns x, G y.\nfunc F() {}\n\nfunc G() {}\n",
 			"queue/e.go": "package queue\n// g.\ntype G[K any] struct{}\nfunc (G[K]) M() {}\n",
 		},
 		passes: map[string]string{
 			"queue/a.go": "package queue\nfunc f() {}\ntype t struct{}\nfunc (t) M() {}\n",
 			"queue/b.go": "package queue\n// Some.\nconst (\n\tA = 1\n\tB = 2\n)\n",
 			"queue/c.go": "package queue\nvar (\n\tA = 1 // why\n)\n",
+			"queue/d.go": "package queue\n// F returns x, G y.\nfunc F() {}\nfunc G() {}\n",
 		},
 	},
 }
@@ -230,7 +233,8 @@ func lastWord(name string) string {
 const decimalPath = "github.com/shopspring/decimal"
 
 // floats bars the road from money to a binary fraction: the types and literals
-// in queue and wherever decimals are, the conversions everywhere.
+// in queue and wherever decimals are, the conversions everywhere. (A test may
+// write 1e15 for a big integer.)
 func floats(s source) (out []string) {
 	nearMoney := s.dir() == "queue" || s.importName(decimalPath) != ""
 	for _, n := range append(s.uses("strconv", "ParseFloat"), s.uses(decimalPath, "NewFromFloat", "NewFromFloat32")...) {
@@ -247,7 +251,7 @@ func floats(s source) (out []string) {
 				out = append(out, s.at(n.Pos(), "no float near money"))
 			}
 		case *ast.BasicLit:
-			if nearMoney && n.Kind == token.FLOAT {
+			if nearMoney && !s.test() && n.Kind == token.FLOAT {
 				out = append(out, s.at(n.Pos(), "no float near money"))
 			}
 		}
@@ -289,20 +293,27 @@ func packageComment(pkg []source) []string {
 			return nil
 		}
 	}
-	if pkg[0].dir() == "queue" && pkg[0].path == "queue/message.go" {
-		return nil // its tutorial is being written: the rule holds from the day it is in
-	}
 	return []string{pkg[0].dir() + ": no file has a package comment"}
 }
 
+// undocumented wants a comment on whatever is exported. Functions of one line in
+// a row may share the first one's comment, if it says something of each by name.
 func undocumented(s source) (out []string) {
 	complain := func(pos token.Pos, name string) {
 		out = append(out, s.at(pos, "%s is exported and has no comment", name))
 	}
+	var above string // the comment of a row of one-line functions
+	last := token.NoPos
 	for _, d := range s.file.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || ast.IsExported(receiver(d))) {
+			line := func(p token.Pos) int { return s.fset.Position(p).Line }
+			if d.Doc != nil || last == token.NoPos || line(d.Pos()) != line(last)+1 {
+				above = d.Doc.Text()
+			}
+			last = d.End()
+			named := slices.Contains(strings.FieldsFunc(above, notInName), d.Name.Name)
+			if d.Name.IsExported() && d.Doc == nil && !named && (d.Recv == nil || ast.IsExported(receiver(d))) {
 				complain(d.Pos(), d.Name.Name)
 			}
 		case *ast.GenDecl:
@@ -324,6 +335,8 @@ func undocumented(s source) (out []string) {
 	}
 	return out
 }
+
+func notInName(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }
 
 // receiver returns the name of a method's type, without pointer and parameters.
 func receiver(fn *ast.FuncDecl) string {

@@ -87,7 +87,7 @@ func activate(t *testing.T, pid, count, names string, files []*os.File, between 
 	t.Helper()
 	script := `export LISTEN_FDS="$1" LISTEN_FDNAMES="$2" LISTEN_PIDFDID=7; export LISTEN_PID=` + pid + `; exec "$3"`
 	cmd := exec.Command("sh", "-c", script, "sh", count, names, os.Args[0])
-	cmd.Env = append(os.Environ(), childVar+"=1")
+	cmd.Env = append(os.Environ(), childVar+"=1", "GORACE=atexit_sleep_ms=0") // else every child lingers for a second under -race
 	cmd.ExtraFiles = files
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
