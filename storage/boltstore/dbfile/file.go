@@ -154,7 +154,7 @@ func (f *File) noteClean() error {
 	if text := fallback(newest, other); text != "" {
 		return errors.New(text) // let the next start look at it with care
 	}
-	note, err := noteOf(f.file, newest.Txid)
+	note, err := noteOf(f.file, newest)
 	if err != nil {
 		return err
 	}

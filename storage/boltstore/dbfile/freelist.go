@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 )
 
 // manyFree in a list's header says that its length stands in the first entry.
@@ -83,13 +85,19 @@ func (w *walker) freeIsFree() error {
 	return nil
 }
 
-// checkFreelist is what is checked of a file that was stopped cleanly, and so is
-// not walked.
-func checkFreelist(r *pageReader, m Meta, path string) error {
-	_, _, err := eachFree(r, m, func(uint64) error { return nil })
-	if err != nil {
-		w := walker{path: path}
-		return w.fail(fmt.Errorf("list of free pages (page %d): %w", m.Freelist, err))
+// freelistSum is a checksum over the list of free pages. A file that was stopped
+// cleanly is not walked, and this list is what its first commit writes by.
+func freelistSum(f io.ReaderAt, m Meta) (uint64, error) {
+	if !m.HasFreelist() {
+		return 0, errors.New("the last commit wrote no list of free pages")
 	}
-	return nil
+	sum := fnv.New64a()
+	r := &pageReader{r: f, size: m.PageSize, high: m.HighWater}
+	_, _, err := eachFree(r, m, func(id uint64) error {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], id)
+		_, err := sum.Write(b[:])
+		return err
+	})
+	return sum.Sum64(), err
 }

@@ -2,11 +2,49 @@ package dbfile
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 )
+
+var testBucket = []byte("things")
+
+// newStore makes a store with one bucket and n records, and closes it without
+// the clean mark.
+func newStore(t testing.TB, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	f := mustOpen(t, storeOptions(path))
+	addRecords(t, f, 0, n)
+	mustClose(t, f)
+	return path
+}
+
+func storeOptions(path string) Options {
+	return Options{Path: path, Init: func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucket(testBucket)
+		return err
+	}}
+}
+
+func mustOpen(t testing.TB, o Options) *File {
+	t.Helper()
+	f, err := Open(o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func mustClose(t testing.TB, f *File) {
+	t.Helper()
+	if err := f.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+}
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 

@@ -2,6 +2,7 @@ package dbfile
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -56,6 +57,9 @@ func (w *walker) elements(count int, table, keys *span, low, high []byte) error 
 	if tableEnd > table.size {
 		return errOutside
 	}
+	if count == 0 && low != nil {
+		return errors.New("an empty page that is not a root")
+	}
 	order := keyBounds{low: low, high: high, prev: w.prev[:0]}
 	for i := range count {
 		at := int64(pageHeaderSize + i*elementSize)
@@ -80,6 +84,8 @@ func (w *walker) element(e element, at, tableEnd int64, keys *span, order *keyBo
 	switch {
 	case e.flags&^bucketElement != 0:
 		return errFlags
+	case e.flags != bucketElement && w.nesting == 0:
+		return errPlain
 	case e.keyLen == 0 || e.keyLen > maxKeyBytes:
 		return errKeySize
 	case e.valueLen > maxValueBytes:

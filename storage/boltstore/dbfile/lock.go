@@ -30,16 +30,25 @@ type cleanNote struct {
 	Txid  uint64
 	Inode uint64
 	Size  int64
-	MTime int64 // nanoseconds since 1970
+	MTime int64  // nanoseconds since 1970
+	Free  uint64 // FNV-64a of the list of free pages: the one thing that bbolt writes by
 }
 
-// noteOf is the note for an open file whose newest transaction is txid.
-func noteOf(f *os.File, txid uint64) (cleanNote, error) {
+// cleanFormat is a clean note as it stands in the lock file.
+const cleanFormat = "clean txid=%d inode=%d size=%d mtime=%d free=%x"
+
+// noteOf is the note for an open file whose newest meta page is m. It fails if m
+// has no sound list of free pages: then nothing was stopped cleanly.
+func noteOf(f *os.File, m Meta) (cleanNote, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return cleanNote{}, err
 	}
-	return cleanNote{Txid: txid, Inode: st.Ino, Size: st.Size, MTime: st.Mtim.Nano()}, nil
+	sum, err := freelistSum(f, m)
+	if err != nil {
+		return cleanNote{}, err
+	}
+	return cleanNote{Txid: m.Txid, Inode: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), Free: sum}, nil
 }
 
 // sideLock is the flock'ed file beside the store. The lock goes with the
@@ -81,7 +90,7 @@ func takeSideLock(path string, timeout time.Duration) (*sideLock, error) {
 // leaveClean notes a clean stop. Not synced: a note that is lost with the power
 // only costs the next start a walk.
 func (l *sideLock) leaveClean(n cleanNote) error {
-	return l.write(fmt.Sprintf("clean txid=%d inode=%d size=%d mtime=%d", n.Txid, n.Inode, n.Size, n.MTime))
+	return l.write(fmt.Sprintf(cleanFormat, n.Txid, n.Inode, n.Size, n.MTime, n.Free))
 }
 
 // keepNote puts back what the last holder left: for an opener that refused the
@@ -155,7 +164,7 @@ func readNote(f *os.File) cleanNote {
 	if lines == nil {
 		return cleanNote{}
 	}
-	_, err := fmt.Sscanf(lines[2], "clean txid=%d inode=%d size=%d mtime=%d", &n.Txid, &n.Inode, &n.Size, &n.MTime)
+	_, err := fmt.Sscanf(lines[2], cleanFormat, &n.Txid, &n.Inode, &n.Size, &n.MTime, &n.Free)
 	if err != nil {
 		return cleanNote{}
 	}

@@ -37,6 +37,10 @@ type Meta struct {
 	Freelist  uint64 // page of the list of free pages; see HasFreelist
 	HighWater uint64 // number of pages in use, free ones below it included
 	Err       error  // why it is not valid; nil if it is
+
+	// Odd: bbolt would take the page, but the header around it is not what bbolt
+	// writes. Harmless, and a sign that something else has written here.
+	Odd bool
 }
 
 // HasFreelist says that the last commit wrote the list of free pages: a new
@@ -64,6 +68,8 @@ func parseMeta(buf []byte, slot int) Meta {
 		HighWater: le.Uint64(b[40:]),
 		Txid:      le.Uint64(b[48:]),
 	}
+	head := parseHeader(buf)
+	m.Odd = head.id != uint64(slot) || head.flags != flagMeta
 	h := fnv.New64a()
 	h.Write(b[:56])
 	switch {
@@ -183,8 +189,8 @@ func checkBounds(m Meta, path string, size int64) error {
 	return nil
 }
 
-// fallback describes a meta page that cannot be used beside one that can; "" if
-// both are as bbolt leaves them.
+// fallback describes what is wrong with the pair of meta pages, of which one can
+// be used; "" if both are as bbolt leaves them.
 //
 // A torn write of the commit in flight at a power cut looks the same as an
 // acknowledged commit whose page rotted away; only a witness outside the file
@@ -198,6 +204,9 @@ func fallback(newest, other Meta) string {
 	if newest.Txid-other.Txid != 1 {
 		return fmt.Sprintf("the meta pages are of transactions %d and %d, which should follow each other",
 			other.Txid, newest.Txid)
+	}
+	if newest.Odd || other.Odd {
+		return "the header of a meta page is spoilt; the next commits write it anew"
 	}
 	return ""
 }

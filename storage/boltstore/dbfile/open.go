@@ -19,10 +19,11 @@ type Report struct {
 	Meta    Meta // the meta page that the database stands on
 
 	// MetaFallback: the other meta page cannot be used, so that the file may
-	// stand one acknowledged commit back. Fallback says it in words. The witness
-	// decides; without one it is an alarm.
+	// stand one acknowledged commit back. The witness decides; without one it is
+	// an alarm.
 	MetaFallback bool
-	Fallback     string
+	// Fallback says in words what is wrong with the meta pages, if anything is.
+	Fallback string
 
 	Warnings []string      // lines for an operator: modes, owners, file systems
 	Walk     WalkReport    // zero if nothing was walked
@@ -145,20 +146,17 @@ func (f *File) judge() error {
 
 // stoppedClean compares the file with the note in the lock file.
 func (f *File) stoppedClean(newest Meta) bool {
-	if !newest.HasFreelist() {
-		return false
-	}
-	now, err := noteOf(f.file, newest.Txid)
-	if err != nil {
-		return false
-	}
 	last := cleanNote{}
 	if f.lock != nil {
 		last = f.lock.last
 	} else {
 		last, _ = peekNote(f.opts.Path)
 	}
-	return last == now
+	if last == (cleanNote{}) {
+		return false
+	}
+	now, err := noteOf(f.file, newest)
+	return err == nil && last == now
 }
 
 // openBolt hands the judged descriptor to bbolt, with as much address space as

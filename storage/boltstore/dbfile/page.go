@@ -55,11 +55,16 @@ var (
 	errKeyOrder = errors.New("keys are out of order")
 	errKeySize  = errors.New("a key has an impossible length")
 	errFlags    = errors.New("an element has unknown flags")
+	errPlain    = errors.New("a plain record among the root's buckets")
 	errBucket   = errors.New("a bucket's entry is too short")
 )
 
 // keyBounds holds the order that keys must keep: each greater than the one
-// before, the first not below low, none at or above high. nil is no bound.
+// before, the first equal to low, none at or above high. nil is no bound.
+//
+// bbolt's own check lets the first key be greater than low. But a commit finds
+// the entry of a page in the page above by that key: where they differ it adds a
+// second one, and panics when it frees the page twice.
 type keyBounds struct {
 	low, high []byte
 	prev      []byte
@@ -69,7 +74,7 @@ type keyBounds struct {
 func (k *keyBounds) next(key []byte) error {
 	switch {
 	case k.started && bytes.Compare(k.prev, key) >= 0,
-		!k.started && k.low != nil && bytes.Compare(k.low, key) > 0,
+		!k.started && k.low != nil && !bytes.Equal(k.low, key),
 		k.high != nil && bytes.Compare(key, k.high) >= 0:
 		return errKeyOrder
 	}

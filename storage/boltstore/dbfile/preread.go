@@ -27,13 +27,15 @@ const (
 func (f *File) readThrough(m Meta) (err error) {
 	if f.report.Clean {
 		prefetch(f.file, m.Bytes(), f.opts)
-		r := &pageReader{r: f.file, size: m.PageSize, high: m.HighWater}
-		return checkFreelist(r, m, f.opts.Path)
+		return nil
 	}
 	if err := preread(f.file, m.Bytes(), f.opts); err != nil {
 		return err
 	}
 	f.report.Walk, err = walk(f.file, m, f.opts)
+	if n := f.report.Walk.Leaked; n > 0 {
+		f.report.Warnings = append(f.report.Warnings, fmt.Sprintf("%d pages are neither used nor free: compact reclaims them", n))
+	}
 	return err
 }
 

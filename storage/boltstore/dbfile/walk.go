@@ -156,7 +156,7 @@ func (w *walker) tree(root uint64) error {
 	return nil
 }
 
-// visit reads one page whose keys must lie in [low, high), and checks a leaf at
+// visit reads one page whose keys start at low and end before high, and checks a leaf at
 // once, while a branch goes on the stack. nil is no bound.
 func (w *walker) visit(id uint64, low, high []byte) error {
 	buf, err := w.pages.page(id)
