@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
 )
 
 // Walk calls fn with the newest entry of every key that is at least from, in
@@ -37,7 +39,7 @@ func (l *Ledger) Walk(tx *bolt.Tx, from Key, fn func(Entry) bool) error {
 const maxProblems = 20
 
 // Check reads everything the ledger has in the file and returns what is wrong
-// with it, joined, at most 20 problems; each matches ErrDamaged. It verifies
+// with it, joined, at most 20 problems; each matches queue.ErrDamaged. It verifies
 // every checksum, the order of records, that filters answer for their segments,
 // and that nothing is there that the manifest does not account for. It takes as
 // long as reading the ledger does, some seconds at 10 million keys.
@@ -49,6 +51,11 @@ func (l *Ledger) Check(tx *bolt.Tx) error {
 	c.log()
 	for _, s := range l.segments {
 		c.segment(s)
+	}
+	for _, j := range l.jobs {
+		if !j.clearing {
+			c.blocks(j.out.id, func(record) bool { return true }) // its filter is not complete
+		}
 	}
 	c.pieces()
 	c.strays()
@@ -77,40 +84,41 @@ func (c *checker) log() {
 	}
 }
 
-// segment verifies one segment's blocks: checksums, order within and between
-// blocks, that each is found under its last key, and the number of records.
+// segment verifies a published segment.
 func (c *checker) segment(s *segment) {
+	records := c.blocks(s.id, func(r record) bool { return s.filter.may(r.key()) })
+	if records != s.records {
+		c.found(fmt.Errorf("%w: segment %d has %d records, the manifest says %d", queue.ErrDamaged, s.id, records, s.records))
+	}
+}
+
+// blocks verifies a segment's blocks: checksums, order within and between them,
+// that each is stored under its last key, and that may admits every record. It
+// returns the number of records.
+func (c *checker) blocks(id uint64, may func(record) bool) int {
 	var before record
 	records := 0
 	cur := c.tx.Bucket(bucketBlocks).Cursor()
-	for key, value := cur.Seek(segmentKey(s.id, Key{})); ofSegment(key, s.id); key, value = cur.Next() {
+	for key, value := cur.Seek(segmentKey(id, Key{})); ofSegment(key, id); key, value = cur.Next() {
 		rest, err := body(bucketBlocks, key, value)
-		if err != nil {
-			c.found(err)
-			continue
-		}
-		for len(rest) > 0 {
+		for err == nil && len(rest) > 0 {
 			r, tail, ok := cutRecord(rest)
-			if !ok {
-				c.found(damage(bucketBlocks, key, "record cut short"))
-				break
-			}
-			if before != nil && bytes.Compare(before[:16], r[:16]) >= 0 {
-				c.found(damage(bucketBlocks, key, "records out of order"))
-			}
-			if !s.filter.may(r.key()) {
-				c.found(damage(bucketBlocks, key, "a record that the filter denies"))
+			switch {
+			case !ok:
+				err = damage(bucketBlocks, key, "record cut short")
+			case before != nil && bytes.Compare(before[:16], r[:16]) >= 0:
+				err = damage(bucketBlocks, key, "records out of order")
+			case !may(r):
+				err = damage(bucketBlocks, key, "a record that the filter denies")
+			case len(tail) == 0 && r.key() != lastKey(key):
+				err = damage(bucketBlocks, key, "stored under another key than its last")
 			}
 			records++
 			before, rest = r, tail
 		}
-		if before != nil && before.key() != lastKey(key) {
-			c.found(damage(bucketBlocks, key, "stored under another key than its last"))
-		}
+		c.found(err)
 	}
-	if records != s.records {
-		c.found(fmt.Errorf("%w: segment %d has %d records, the manifest says %d", ErrDamaged, s.id, records, s.records))
-	}
+	return records
 }
 
 // pieces verifies the checksums of all filter pieces.

@@ -50,6 +50,6 @@
 //
 // Every stored value begins with a CRC-32C over its key and the rest, checked
 // on every read. A damaged value is an error that names bucket and key and
-// matches [ErrDamaged]; a damaged piece of filter is rebuilt from its blocks
+// matches [queue.ErrDamaged]; a damaged piece of filter is rebuilt from its blocks
 // and reported by [Ledger.Repaired].
 package ledger

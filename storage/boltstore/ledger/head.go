@@ -62,6 +62,9 @@ func (h *head) find(k Key) (slot int, found bool) {
 
 // get returns the newest record of k, or nil. It is valid until reset.
 func (h *head) get(k Key) record {
+	if h.keys == 0 {
+		return nil // the frozen head mostly is empty: leave its memory alone
+	}
 	i, found := h.find(k)
 	if !found {
 		return nil

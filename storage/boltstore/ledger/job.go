@@ -93,7 +93,7 @@ func (l *Ledger) build(tx *bolt.Tx, j *job, budget int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := &writer{job: j, sizes: &l.sizes}
+	w := &writer{l: l, job: j}
 	done, dropped := false, false
 	for w.spent < 2*budget { // a long stretch of dropped records fills no block
 		r, err := m.next()

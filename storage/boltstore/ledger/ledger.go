@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
 )
 
 // sizes are the ledger's limits. Only tests use others than the defaults; a
@@ -59,7 +61,8 @@ type Ledger struct {
 	floor     uint64 // log values below are sealed
 	frozenEnd uint64 // log values in [floor, frozenEnd) are in the frozen head
 	live      int64
-	owed      int // bytes of work that Put owes, see pace
+	owed      int   // bytes of work that Put owes, see pace
+	written   int64 // bytes of blocks written since Open
 }
 
 // Init creates the ledger's buckets and an empty manifest. It fails if there
@@ -74,7 +77,7 @@ func Init(tx *bolt.Tx) error {
 }
 
 // Open loads the ledger: manifest, filters and log, but no blocks. A damaged
-// manifest or log value is an error that matches ErrDamaged. tx may be
+// manifest or log value is an error that matches queue.ErrDamaged. tx may be
 // read-only as long as only Get, Walk and Check are called.
 func Open(tx *bolt.Tx) (*Ledger, error) { return openSized(tx, defaultSizes()) }
 
@@ -182,7 +185,7 @@ func (l *Ledger) Reload(tx *bolt.Tx) error {
 		}
 		if s.records != line.Records {
 			return fmt.Errorf("%w: segment %d has pieces for %d records, the manifest says %d",
-				ErrDamaged, s.id, s.records, line.Records)
+				queue.ErrDamaged, s.id, s.records, line.Records)
 		}
 		l.segments = append(l.segments, s)
 	}
@@ -228,7 +231,7 @@ func (l *Ledger) replay(tx *bolt.Tx, liveAt uint64) error {
 	}
 	if l.nextLog < max(liveAt, l.frozenEnd) {
 		return fmt.Errorf("%w: bucket %s ends at number %d, the manifest says %d",
-			ErrDamaged, bucketLog, l.nextLog, max(liveAt, l.frozenEnd))
+			queue.ErrDamaged, bucketLog, l.nextLog, max(liveAt, l.frozenEnd))
 	}
 	return nil
 }

@@ -70,10 +70,17 @@ func newMachine(t testing.TB, s sizes) *machine {
 		t.Fatal(err)
 	}
 	m.l = l
-	t.Cleanup(func() { m.tx.Rollback() })
+	t.Cleanup(m.close)
 	return m
 }
 
+// close gives everything back; a second time does nothing.
+func (m *machine) close() {
+	m.tx.Rollback()
+	m.db.Close()
+}
+
+// fataler is a *testing.T or a *rapid.T.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
@@ -226,17 +233,19 @@ func (m *machine) bounded(t fataler) {
 
 func TestLedger(t *testing.T) {
 	t.Run("answers_as_a_plain_map_does", func(t *testing.T) {
+		reached := map[string]int{} // what the random runs came across
 		rapid.Check(t, func(rt *rapid.T) {
 			s := smallSizes()
+			s.headKeys = 20
 			s.pace = rapid.SampledFrom([]int{0, 1, 12}).Draw(rt, "pace")
 			s.fanIn = rapid.IntRange(2, 4).Draw(rt, "fan-in")
 			m := newMachine(t, s)
-			defer m.tx.Rollback()
+			defer m.close()
 			key := rapid.IntRange(0, 400)
 			rt.Repeat(map[string]func(*rapid.T){
 				"put": func(rt *rapid.T) {
 					var batch []Entry
-					for range rapid.IntRange(1, 60).Draw(rt, "n") {
+					for range rapid.IntRange(1, 200).Draw(rt, "n") {
 						e := m.next(key.Draw(rt, "key"), State(rapid.IntRange(1, 5).Draw(rt, "state")))
 						m.model[e.Key] = e // seen by the batch's later entries
 						batch = append(batch, e)
@@ -252,39 +261,89 @@ func TestLedger(t *testing.T) {
 						rt.Fatal(err)
 					}
 				},
-				"reopen": func(rt *rapid.T) { m.reopen(rt) },
-				"walk":   func(rt *rapid.T) { m.compareWalk(rt, numbered(key.Draw(rt, "from"))) },
-				"all":    func(rt *rapid.T) { m.compare(rt) },
-				"":       func(rt *rapid.T) { m.bounded(rt) },
+				"reopen": func(rt *rapid.T) {
+					for _, j := range m.l.jobs {
+						reached[fmt.Sprint("reopened in a job of level ", j.level)]++
+					}
+					m.reopen(rt)
+				},
+				"walk": func(rt *rapid.T) { m.compareWalk(rt, numbered(key.Draw(rt, "from"))) },
+				"all":  func(rt *rapid.T) { m.compare(rt) },
+				"": func(rt *rapid.T) {
+					m.bounded(rt)
+					for _, s := range m.l.segments {
+						reached[fmt.Sprint("tier ", s.tier)]++
+					}
+				},
 			})
 			m.compare(rt)
 		})
+		for _, what := range []string{
+			"tier 0", "tier 1", "tier 2", "reopened in a job of level -1", "reopened in a job of level 0",
+		} {
+			if reached[what] == 0 {
+				t.Errorf("no run reached %q: %v", what, reached)
+			}
+		}
 	})
+}
 
-	t.Run("goes_on_after_a_crash_between_any_two_steps", func(t *testing.T) {
+// TestCrash drops the ledger value after every step, however small, and opens
+// the file again.
+func TestCrash(t *testing.T) {
+	t.Run("between_any_two_steps_loses_nothing", func(t *testing.T) {
 		s := smallSizes()
-		s.pace = 0
+		s.pace, s.fanIn = 0, 2
 		m := newMachine(t, s)
-		steps := 0
-		for n := 0; n < 4000; n += 20 {
+		steps := map[string]int{}
+		for n := 0; n < 900; n += 30 {
 			var batch []Entry
-			for i := range 20 {
-				batch = append(batch, m.next((n+i)*7%1500, StateOpen))
+			for i := range 30 {
+				batch = append(batch, m.next((n+i)*7%500, StateOpen))
 			}
 			m.put(t, batch)
-			for busy := true; busy; steps++ {
+			for busy := true; busy; {
+				if jobs := m.l.jobs; len(jobs) > 0 {
+					steps[fmt.Sprint("level ", jobs[0].level, " clearing ", jobs[0].clearing)]++
+				}
 				busy = m.maintain(t, 1)
 				m.commit(t)
 				m.reopen(t)
 				m.bounded(t)
+				m.get(t, numbered(len(steps)*n%500))
 			}
-			for k := range m.model {
-				m.get(t, k)
+			m.compare(t)
+		}
+		for _, kind := range []string{"level -1", "level 0", "level 1", "level 2"} {
+			for _, phase := range []string{" clearing false", " clearing true"} {
+				if steps[kind+phase] < 5 {
+					t.Errorf("only %d steps of %s%s were interrupted", steps[kind+phase], kind, phase)
+				}
 			}
 		}
-		m.compare(t)
-		if steps < 1000 {
-			t.Fatalf("only %d steps were interrupted", steps)
+	})
+
+	t.Run("with_a_rollback_between_any_two_steps_loses_nothing", func(t *testing.T) {
+		s := smallSizes()
+		s.pace, s.fanIn = 0, 2
+		m := newMachine(t, s)
+		for n := 0; n < 600; n += 30 {
+			var batch []Entry
+			for i := range 30 {
+				batch = append(batch, m.next((n+i)*7%300, StateDone))
+			}
+			m.put(t, batch)
+			m.commit(t)
+			for busy := true; busy; {
+				m.maintain(t, 1) // done, lost, done again
+				m.rollback(t)
+				if err := m.l.Reload(m.tx); err != nil {
+					t.Fatal(err)
+				}
+				busy = m.maintain(t, 1)
+				m.commit(t)
+			}
+			m.compare(t)
 		}
 	})
 }

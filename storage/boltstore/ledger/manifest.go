@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
 )
 
 // manifest says what the buckets hold. It is the last thing a structural step
@@ -65,7 +67,7 @@ func (m *manifest) put(tx *bolt.Tx) error {
 func readManifest(tx *bolt.Tx) (*manifest, error) {
 	for _, name := range [][]byte{bucketManifest, bucketLog, bucketBlocks, bucketFilters} {
 		if tx.Bucket(name) == nil {
-			return nil, fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
+			return nil, fmt.Errorf("%w: bucket %s is missing", queue.ErrDamaged, name)
 		}
 	}
 	text, err := body(bucketManifest, manifestKey, tx.Bucket(bucketManifest).Get(manifestKey))

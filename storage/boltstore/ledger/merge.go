@@ -21,18 +21,31 @@ type merged struct {
 // end of the transaction.
 func (m *merged) next() (record, error) {
 	var least record
+	var newest source
+	var hidden bool // some other source has the same key
 	for _, s := range m.sources {
 		r := s.current()
-		if r != nil && (least == nil || bytes.Compare(r[:16], least[:16]) < 0) {
-			least = r
+		if r == nil {
+			continue
+		}
+		c := -1
+		if least != nil {
+			c = bytes.Compare(r[:16], least[:16])
+		}
+		if c < 0 {
+			least, newest, hidden = r, s, false
+		} else if c == 0 {
+			hidden = true
 		}
 	}
 	if least == nil {
 		return nil, nil
 	}
+	if !hidden {
+		return least, newest.advance()
+	}
 	for _, s := range m.sources {
-		r := s.current()
-		if r != nil && bytes.Equal(r[:16], least[:16]) {
+		if r := s.current(); r != nil && bytes.Equal(r[:16], least[:16]) {
 			if err := s.advance(); err != nil {
 				return nil, err
 			}

@@ -2,16 +2,13 @@ package ledger
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
-)
 
-// ErrDamaged is matched by every error about a stored value whose checksum,
-// structure or order is not what was written. The error names bucket and key.
-var ErrDamaged = errors.New("ledger damaged")
+	"breakwater/queue"
+)
 
 // The buckets. They are top-level ones, because a nested bucket would add a
 // page to every commit.
@@ -47,9 +44,9 @@ func body(bucket, key, value []byte) ([]byte, error) {
 	return value[crcLen:], nil
 }
 
-// damage returns an error that matches ErrDamaged.
+// damage returns an error that matches queue.ErrDamaged.
 func damage(bucket, key []byte, what string) error {
-	return fmt.Errorf("%w: bucket %s, key %x: %s", ErrDamaged, bucket, key, what)
+	return fmt.Errorf("%w: bucket %s, key %x: %s", queue.ErrDamaged, bucket, key, what)
 }
 
 // logKey is a log number as a bucket key.

@@ -5,8 +5,8 @@ import bolt "go.etcd.io/bbolt"
 // writer collects the blocks and pieces of one step of a job, to be stored
 // together at its end.
 type writer struct {
+	l      *Ledger
 	job    *job
-	sizes  *sizes
 	spent  int    // record bytes used up, dropped ones included
 	block  []byte // being filled
 	last   Key    // in the block
@@ -23,7 +23,7 @@ type keyedPiece struct {
 
 // fits says whether r still goes into the block.
 func (w *writer) fits(r record) bool {
-	return len(w.block) == 0 || len(w.block)+len(r) <= w.sizes.block
+	return len(w.block) == 0 || len(w.block)+len(r) <= w.l.sizes.block
 }
 
 // add appends r, which fits, to the block.
@@ -31,7 +31,7 @@ func (w *writer) add(r record) {
 	if len(w.block) == 0 {
 		// A value put into bbolt must stay as it is until the commit: each
 		// block is its own allocation.
-		w.block = make([]byte, crcLen, w.sizes.block)
+		w.block = make([]byte, crcLen, w.l.sizes.block)
 	}
 	w.block = append(w.block, r...)
 	w.last = r.key()
@@ -50,7 +50,7 @@ func (w *writer) flush() {
 	w.job.run.bytes += len(w.block)
 	w.block = nil
 	w.job.lastBlock = w.last
-	if w.job.run.records >= w.sizes.runRecords {
+	if w.job.run.records >= w.l.sizes.runRecords {
 		w.closeRun()
 	}
 }
@@ -75,6 +75,7 @@ func (w *writer) store(tx *bolt.Tx) error {
 		if err := b.Put(p.key, p.value); err != nil {
 			return err
 		}
+		w.l.written += int64(len(p.value))
 	}
 	b = appendBucket(tx, bucketFilters)
 	for _, p := range w.pieces {
