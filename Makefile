@@ -35,6 +35,9 @@ build: ## the static binary, in bin/
 install: build ## the binary and the systemd units, below $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(BIN)/breakwater $(DESTDIR)$(PREFIX)/bin/breakwater
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system packaging/*.service packaging/*.socket
+	sed -i 's|^ExecStart=/usr/local/|ExecStart=$(PREFIX)/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/breakwater.service
+	install -D -m 0644 packaging/breakwater.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/breakwater.conf
+	install -D -m 0644 packaging/breakwater.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/breakwater.conf
 
 .PHONY: demo
 demo: build ## a close in miniature: enqueue, consume, a crash, an audit
