@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -138,7 +139,9 @@ func childCreate(args []string) error {
 
 // childHold opens a store, says so, and keeps it until stdin ends.
 func childHold(args []string) error {
-	f, err := Open(storeOptions(args[0]))
+	o := storeOptions(args[0])
+	o.LockTimeout = 30 * time.Millisecond
+	f, err := Open(o)
 	if err != nil {
 		fmt.Println("lost", err)
 		return nil

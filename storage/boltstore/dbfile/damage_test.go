@@ -33,7 +33,7 @@ func damageSeed(t *testing.T) uint64 {
 // pages, free pages, buckets in buckets, inline ones.
 func richStore(t testing.TB) []byte {
 	t.Helper()
-	path := newStore(t, 1500)
+	path := newStore(t, 400)
 	f := mustOpen(t, Options{Path: path})
 	err := f.DB().Update(func(tx *bolt.Tx) error {
 		for i := range 6 {
@@ -55,7 +55,7 @@ func richStore(t testing.TB) []byte {
 			}
 		}
 		things := tx.Bucket(testBucket)
-		for i := 0; i < 1500; i += 3 {
+		for i := 0; i < 400; i += 3 {
 			if err := things.Delete(fmt.Appendf(nil, "key %08d", i)); err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func (n tally) want(t *testing.T, answers ...string) {
 func TestDamage(t *testing.T) {
 	base := richStore(t)
 	seed := damageSeed(t)
-	const rounds = 400
+	const rounds = 320
 
 	t.Run("a file cut short at any place is refused", func(t *testing.T) {
 		rng, o, n := rand.New(rand.NewPCG(seed, 1)), newOpener(t), tally{}

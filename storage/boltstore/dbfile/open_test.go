@@ -101,16 +101,31 @@ func TestOpen(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a map that is too large for the address space is made smaller", func(t *testing.T) {
-		o := Options{Path: newStore(t, 1), MaxBytes: 1 << 60}
-		f, err := Open(o)
-		if err != nil { // bbolt has a limit of its own
-			t.Skipf("no such map here: %v", err)
+	t.Run("a map that the address space has no room for is made smaller, with a warning", func(t *testing.T) {
+		path := newStore(t, 1)
+		var was unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_AS, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 16 << 30, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(Options{Path: path})
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		defer f.Close()
-		if w := f.Report().Warnings; len(w) == 0 || !contains(w[0], "address space") {
+		if w := strings.Join(f.Report().Warnings, "\n"); !contains(w, "address space") {
 			t.Errorf("warnings: %q", w)
 		}
+		addRecords(t, f, 1, 200)
+	})
+	t.Run("a largest size beyond any address space is no obstacle", func(t *testing.T) {
+		f := mustOpen(t, Options{Path: newStore(t, 1), MaxBytes: 1 << 60})
+		addRecords(t, f, 1, 20)
 	})
 }
 

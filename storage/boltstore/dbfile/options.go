@@ -23,6 +23,9 @@ const (
 	// reader that blocks growth and the refault of every page at each remapping,
 	// which bbolt would otherwise do at every GiB.
 	minMap = int64(64) << 30
+	// maxMap is what the address space of a 64-bit Linux process has room for
+	// beside everything else; bbolt refuses more.
+	maxMap = int64(1) << 46
 	// smallMap is tried when the address space is limited (ulimit -v).
 	smallMap = int64(1) << 30
 
@@ -116,7 +119,7 @@ func (o Options) mapSizes(fileBytes int64) []int64 {
 	}
 	if o.MaxBytes > 0 {
 		most := max(o.MaxBytes, fileBytes) + int64(o.allocStep())
-		return []int64{most, 0}
+		return []int64{min(most, maxMap), 0}
 	}
 	return []int64{max(minMap, 4*fileBytes), max(smallMap, 2*fileBytes), 0}
 }

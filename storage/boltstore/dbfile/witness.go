@@ -77,7 +77,7 @@ func OpenWitness(path string, first Witness) (*WitnessFile, error) {
 }
 
 // Write records w with one pwrite of one sector over the older of two slots, and
-// no sync: 1 µs. After a crash of the process it is all there; after a loss of
+// no sync: 5 µs. After a crash of the process it is all there; after a loss of
 // power it may be some seconds old, which makes it a weaker witness but never a
 // false one, since it is written only after its commit. Call it after the commit
 // of w, and not more often than is useful.
