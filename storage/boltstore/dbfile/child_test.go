@@ -26,6 +26,7 @@ var childRoles = map[string]func(args []string) error{
 	"create":    childCreate,
 	"commit":    childCommit,
 	"hold":      childHold,
+	"reopen":    childReopen,
 }
 
 func TestMain(m *testing.M) {
@@ -135,6 +136,16 @@ func childCreate(args []string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// childReopen opens an existing store, and stops cleanly.
+func childReopen(args []string) error {
+	runtime.LockOSThread()
+	f, err := Open(Options{Path: args[0]})
+	if err != nil {
+		return err
+	}
+	return f.CloseClean(setMark)
 }
 
 // childHold opens a store, says so, and keeps it until stdin ends.

@@ -224,6 +224,107 @@ func TestInjectedErrors(t *testing.T) {
 	})
 }
 
+// TestEverySystemCallMayFail: each call that opening, creating and a clean stop
+// make to the system fails once. The answer is success or one line in words,
+// and what was in the file before is there afterwards.
+func TestEverySystemCallMayFail(t *testing.T) {
+	needStrace(t)
+	dir := scratch(t)
+	base := newStore(t, 20)
+	refused := 0
+	for _, role := range []string{"create", "reopen"} {
+		for _, call := range []string{"openat", "fstat", "newfstatat", "mkdirat", "flock", "fcntl", "pread64", "pwrite64",
+			"ftruncate", "fdatasync", "fsync", "fadvise64", "fchmod", "renameat2", "unlinkat", "statfs", "madvise"} {
+			first := 1
+			if call == "fcntl" {
+				first = 4 // Go's runtime asks about the three standard descriptors
+			}
+			for n := first; n < 60; n++ {
+				path := filepath.Join(dir, fmt.Sprintf("%s-%s-%d", role, call, n), "store.db")
+				if role == "reopen" {
+					if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					copyFile(t, base, path)
+				}
+				met, failed := failOnce(t, role, call, n, path)
+				if !met {
+					break
+				}
+				if failed {
+					refused++
+				}
+				if role == "reopen" {
+					checkAfterFault(t, path, 0, 0)
+				} else {
+					checkBorn(t, storeOptions(path), call, n)
+				}
+				os.RemoveAll(filepath.Dir(path))
+			}
+		}
+	}
+	t.Logf("%d refused", refused)
+	if refused < 25 {
+		t.Error("too few to mean anything")
+	}
+}
+
+// failOnce runs a role with EIO from one call. met: there was such a call.
+func failOnce(t *testing.T, role, call string, n int, path string) (met, failed bool) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "strace")
+	wrapper := straceArgs(t, call, "error=EIO", n)
+	for i, arg := range wrapper {
+		if arg == "/dev/null" {
+			wrapper[i] = log
+		}
+	}
+	out, err := childCommand(role, wrapper, path).CombinedOutput()
+	trace, readErr := os.ReadFile(log)
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	text := strings.TrimSuffix(string(out), "\n")
+	if err != nil && (!strings.HasPrefix(text, "child: ") || contains(text, "goroutine ")) {
+		t.Errorf("%s, %s %d: %v: %s", role, call, n, err, text)
+	}
+	return bytes.Contains(trace, []byte("(INJECTED)")), err != nil
+}
+
+// TestKilledCleanStop: a clean stop that is cut off at any call leaves all that
+// was stored, and is not taken for a clean one unless it was.
+func TestKilledCleanStop(t *testing.T) {
+	needStrace(t)
+	dir := scratch(t)
+	base := newStore(t, 20)
+	clean, unclean := 0, 0
+	for _, call := range []string{"pwrite64", "fdatasync", "flock", "close"} {
+		for n := 1; n < 60; n++ {
+			path := filepath.Join(dir, fmt.Sprintf("%s-%d.db", call, n))
+			copyFile(t, base, path)
+			if err := childCommand("reopen", straceArgs(t, call, "signal=SIGKILL", n), path).Run(); err == nil {
+				break
+			}
+			f := mustOpen(t, Options{Path: path})
+			switch {
+			case countRecords(t, f)-map[bool]int{true: 1}[hasMark(t, f)] != 20:
+				t.Errorf("%s %d: records are missing", call, n)
+			case f.Report().Clean && !hasMark(t, f):
+				t.Errorf("%s %d: clean without the mark", call, n)
+			case f.Report().Clean:
+				clean++
+			default:
+				unclean++
+			}
+			mustClose(t, f)
+		}
+	}
+	t.Logf("%d clean, %d unclean", clean, unclean)
+	if clean == 0 || unclean < 5 {
+		t.Error("too few to mean anything")
+	}
+}
+
 // checkAfterFault: whatever happened, the file opens, and holds what was
 // answered; after a clean refusal exactly that.
 func checkAfterFault(t *testing.T, path string, stored, refused int) {

@@ -31,8 +31,9 @@ type Report struct {
 }
 
 // Open opens the store's file, or makes it if it is absent. The error is a
-// [*FileError] of one of the kinds of the catalogue; a refused file has not
-// been changed. The caller owns the File, and must call Close or CloseClean.
+// [*FileError] of one of the kinds of the catalogue, or that of an ended Context;
+// a refused file has not been changed. The caller owns the File, and must call
+// Close or CloseClean.
 func Open(o Options) (*File, error) {
 	start := time.Now()
 	f := &File{opts: o}

@@ -1,6 +1,7 @@
 package dbfile
 
 import (
+	"context"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -63,6 +64,9 @@ type Options struct {
 	// Init fills a new file, in the one transaction that is there when the file
 	// appears under its name. nil leaves it without buckets.
 	Init func(tx *bolt.Tx) error
+	// Context ends the reading and checking of a large file early, with its error;
+	// nil never does. It does not outlive the call that it is given to.
+	Context context.Context
 	// Progress is called from Open's goroutine, at least once per MiB or so,
 	// with bytes done and in all.
 	Progress func(step Step, done, total int64)
@@ -79,6 +83,14 @@ func (o Options) lockTimeout() time.Duration {
 		return o.LockTimeout
 	}
 	return DefaultLockTimeout
+}
+
+// goOn is the error of a context that has ended.
+func (o Options) goOn() error {
+	if o.Context == nil {
+		return nil
+	}
+	return context.Cause(o.Context)
 }
 
 func (o Options) progress(step Step, done, total int64) {

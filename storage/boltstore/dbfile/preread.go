@@ -54,6 +54,9 @@ func preread(f *os.File, size int64, o Options) error {
 			return ioErr(o.Path, fmt.Sprintf("reading at byte %d", off), err)
 		}
 		o.progress(StepRead, off+n, size)
+		if err := o.goOn(); err != nil {
+			return fmt.Errorf("read %q: %w", o.Path, err)
+		}
 	}
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_NORMAL)
 	return nil

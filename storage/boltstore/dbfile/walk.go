@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,10 +70,9 @@ type subtree struct {
 // walker goes depth first, without recursion, so that what it needs does not
 // depend on what the file says.
 type walker struct {
-	path     string
-	m        Meta
-	progress func(done, total int64)
-	told     int64 // pages at the last progress
+	m    Meta
+	o    Options
+	told int64 // pages at the last progress
 
 	pages   *pageReader
 	seen    []uint64 // one bit per page
@@ -89,19 +87,22 @@ type walker struct {
 }
 
 // walk checks the whole tree below the newest meta page.
-func walk(f *os.File, m Meta, o Options) (WalkReport, error) {
-	w := &walker{
-		path:     o.Path,
-		m:        m,
-		progress: func(done, total int64) { o.progress(StepWalk, done, total) },
-		pages:    &pageReader{r: f, size: m.PageSize, high: m.HighWater},
-		seen:     make([]uint64, m.HighWater/64+1),
-		stack:    make([]branch, maxDepth),
-	}
+func walk(f io.ReaderAt, m Meta, o Options) (WalkReport, error) {
+	w := newWalker(f, m, o)
 	if err := w.run(); err != nil {
 		return w.report, w.fail(err)
 	}
 	return w.report, nil
+}
+
+func newWalker(f io.ReaderAt, m Meta, o Options) *walker {
+	return &walker{
+		m:     m,
+		o:     o,
+		pages: &pageReader{r: f, size: m.PageSize, high: m.HighWater},
+		seen:  make([]uint64, m.HighWater/64+1),
+		stack: make([]branch, maxDepth),
+	}
 }
 
 func (w *walker) run() error {
@@ -173,7 +174,9 @@ func (w *walker) visit(id uint64, low, high []byte) error {
 	if err := w.claim(id+1, uint64(h.overflow)); err != nil {
 		return fmt.Errorf("page %d with %d overflow pages: %w", id, h.overflow, err)
 	}
-	w.tell()
+	if err := w.tell(); err != nil {
+		return err
+	}
 	if h.flags == flagLeaf {
 		err = w.leaf(h, buf, low, high)
 	} else {
@@ -238,21 +241,26 @@ func (w *walker) claim(id, n uint64) error {
 
 func (w *walker) isSeen(id uint64) bool { return w.seen[id/64]&(1<<(id%64)) != 0 }
 
-// tell reports progress about once per MiB.
-func (w *walker) tell() {
-	if (w.report.Pages-w.told)*w.m.PageSize >= 1<<20 {
-		w.told = w.report.Pages
-		w.progress(w.told*w.m.PageSize, w.m.Bytes())
+// tell reports progress, and asks whether to go on, about once per MiB.
+func (w *walker) tell() error {
+	if (w.report.Pages-w.told)*w.m.PageSize < 1<<20 {
+		return nil
 	}
+	w.told = w.report.Pages
+	w.o.progress(StepWalk, w.told*w.m.PageSize, w.m.Bytes())
+	return w.o.goOn()
 }
 
-// fail files what the walk found: an error of reading is not damage.
+// fail files what the walk found: neither an error of reading nor an end from
+// outside is damage.
 func (w *walker) fail(err error) error {
 	switch {
+	case w.o.goOn() != nil:
+		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fileErr(ErrTruncated, w.path, err)
+		return fileErr(ErrTruncated, w.o.Path, err)
 	case errors.As(err, new(unix.Errno)):
-		return ioErr(w.path, "reading", err)
+		return ioErr(w.o.Path, "reading", err)
 	}
-	return fileErr(ErrDamaged, w.path, err)
+	return fileErr(ErrDamaged, w.o.Path, err)
 }

@@ -203,8 +203,7 @@ func findPages(t *testing.T, raw []byte, m Meta) (leaf, parent uint64) {
 	t.Helper()
 	le := binary.LittleEndian
 	reachable := map[uint64]bool{}
-	w := &walker{m: m, path: "-", pages: &pageReader{r: bytes.NewReader(raw), size: m.PageSize, high: m.HighWater},
-		seen: make([]uint64, m.HighWater/64+1), stack: make([]branch, maxDepth), progress: func(_, _ int64) {}}
+	w := newWalker(bytes.NewReader(raw), m, Options{})
 	if err := w.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +248,7 @@ func TestWalkBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted := &countingReader{r: file}
-		w := &walker{m: newest, path: path, pages: &pageReader{r: counted, size: newest.PageSize, high: newest.HighWater},
-			seen: make([]uint64, newest.HighWater/64+1), stack: make([]branch, maxDepth), progress: func(_, _ int64) {}}
-		if err := w.run(); err != nil {
+		if _, err := walk(counted, newest, Options{Path: path}); err != nil {
 			t.Fatal(err)
 		}
 		if counted.n > 1<<20 {
