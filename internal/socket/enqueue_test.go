@@ -1,0 +1,585 @@
+package socket
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"breakwater/queue"
+	"breakwater/storage/memstore"
+)
+
+// door is an Intake over the model store. Its fields are set before it is used, or
+// under its lock.
+type door struct {
+	*memstore.Store
+	mu     sync.Mutex
+	limits queue.Limits
+	err    error           // what Admit returns instead
+	hold   chan struct{}   // Admit waits until it is closed
+	room   chan struct{}   // tells of room
+	asked  chan int        // hears how many lines each Admit had, if there is room to
+	peers  map[uint32]bool // who came
+}
+
+func newDoor(t testing.TB) *door {
+	d := &door{Store: memstore.New(memstore.Options{}), room: make(chan struct{}, 1), asked: make(chan int, 1000), peers: map[uint32]bool{}}
+	if _, err := d.Start(t.Context(), queue.StartRequest{Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *door) Admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
+	d.mu.Lock()
+	limits, hold, err := d.limits, d.hold, d.err
+	d.peers[peer.UID] = true
+	d.mu.Unlock()
+	select {
+	case d.asked <- len(lines):
+	default:
+	}
+	if hold != nil {
+		<-hold
+	}
+	if err != nil {
+		return queue.AdmitResult{}, err
+	}
+	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Limits: limits, Lines: lines})
+}
+
+func (d *door) Room(ctx context.Context) {
+	select {
+	case <-d.room:
+	case <-ctx.Done():
+	}
+}
+
+// set changes the limits and says that there may be room.
+func (d *door) set(l queue.Limits) {
+	d.mu.Lock()
+	d.limits = l
+	d.mu.Unlock()
+	d.room <- struct{}{}
+}
+
+func (d *door) stored(t testing.TB) uint64 {
+	t.Helper()
+	st, err := d.Status(context.Background(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.LastSeq
+}
+
+// message is a good line with the given key.
+func message(key string) string {
+	return fmt.Sprintf(`{"idempotency_key":%[1]q,"trace_id":"t","partition_key":%[1]q,"ledger_entity":"e","match_decision":"PARTIAL","variance_amount":"1.00"}`, key)
+}
+
+func messages(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		b.WriteString(message(fmt.Sprint("k", i)) + "\n")
+	}
+	return b.String()
+}
+
+func enqueueServer(t testing.TB, in Intake, o EnqueueOptions) *EnqueueServer {
+	t.Helper()
+	s, err := NewEnqueueServer(in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// session is a producer's connection to a server on a real socket.
+type session struct {
+	*net.UnixConn
+	in *bufio.Scanner
+}
+
+func enqueue(t *testing.T, d *door, o EnqueueOptions) (*session, *serving) {
+	t.Helper()
+	s := enqueueServer(t, d, o)
+	l := serve(t, ListenOptions{}, s.handle)
+	return connect(t, l), l
+}
+
+func connect(t *testing.T, l *serving) *session {
+	t.Helper()
+	c := dial(t, l.Addr().String()).(*net.UnixConn)
+	return &session{UnixConn: c, in: bufio.NewScanner(c)}
+}
+
+func (s *session) send(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(s, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next returns the next line that the server sent.
+func (s *session) next(t *testing.T) string {
+	t.Helper()
+	if !s.in.Scan() {
+		t.Fatalf("no more lines: %v", s.in.Err())
+	}
+	return s.in.Text()
+}
+
+// rest half-closes and returns all that the server still sends.
+func (s *session) rest(t *testing.T) (lines []string) {
+	t.Helper()
+	if err := s.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for s.in.Scan() {
+		lines = append(lines, s.in.Text())
+	}
+	return lines
+}
+
+func TestEnqueue(t *testing.T) {
+	poison := strings.Replace(message("k3"), `"1.00"`, `1.00`, 1)
+	t.Run("answers each line as the contract says", func(t *testing.T) {
+		d := newDoor(t)
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		c.send(t, message("k1")+"\n"+message("k1")+"\n"+strings.Replace(message("k1"), "1.00", "2.00", 1)+"\n"+poison+"\n"+poison+"\n")
+		got := c.rest(t)
+		head, err := d.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, got,
+			`{"line":1,"status":"accepted","seq":1,"idempotency_key":"k1"}`,
+			`{"line":2,"status":"duplicate","seq":1,"idempotency_key":"k1","state":"ready"}`,
+			`{"line":3,"status":"conflict","code":"IDEMPOTENCY_CONFLICT","seq":2,"of":1,"idempotency_key":"k1","error":"variance_amount differs"}`,
+			`{"line":4,"status":"quarantined","code":"POISON_MESSAGE","seq":3,"field":"variance_amount","error":"must be a string, not a number"}`,
+			`{"line":5,"status":"quarantined","code":"POISON_MESSAGE","seq":3,"field":"variance_amount","error":"must be a string, not a number","repeat":true}`,
+			fmt.Sprintf(`{"event":"end","lines":5,"accepted":1,"duplicate":1,"conflict":1,"quarantined":2,"rejected":0,"audit":{"block":%d,"head":"%s"}}`, head.Block, head.Hash),
+		)
+	})
+	t.Run("tolerates BOM, CR and blank lines, and numbers every line", func(t *testing.T) {
+		d := newDoor(t)
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		c.send(t, "\ufeff\r\n"+message("k1")+"\r\n\n \t\n"+message("k2")+"\n\n")
+		got := c.rest(t)
+		if len(got) != 3 || !strings.HasPrefix(got[0], `{"line":2,"status":"accepted","seq":1,`) ||
+			!strings.HasPrefix(got[1], `{"line":5,"status":"accepted","seq":2,`) || !strings.HasPrefix(got[2], `{"event":"end","lines":2,`) {
+			t.Errorf("got %s", strings.Join(got, "\n"))
+		}
+		x, err := d.Exception(t.Context(), 1)
+		if err != nil || string(x.Line) != message("k1") {
+			t.Errorf("stored %q, %v", x.Line, err)
+		}
+	})
+	t.Run("an empty connection ends with the head of the trail", func(t *testing.T) {
+		d := newDoor(t)
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		head, _ := d.Head(t.Context())
+		want(t, c.rest(t), fmt.Sprintf(`{"event":"end","lines":0,"accepted":0,"duplicate":0,"conflict":0,"quarantined":0,"rejected":0,"audit":{"block":%d,"head":"%s"}}`, head.Block, head.Hash))
+	})
+	t.Run("an over-long line is quarantined and the next one is accepted", func(t *testing.T) {
+		d := newDoor(t)
+		c, _ := enqueue(t, d, EnqueueOptions{MaxLineBytes: 5000})
+		long := strings.Repeat("x", 20000)
+		c.send(t, long+"\n"+message("k1")+"\n"+long+"\n")
+		got := c.rest(t)
+		reason := `"code":"POISON_MESSAGE","seq":1,"error":"line of 20000 bytes is over max_line_bytes, 5000"`
+		want(t, got[:3],
+			`{"line":1,"status":"quarantined",`+reason+`}`,
+			`{"line":2,"status":"accepted","seq":2,"idempotency_key":"k1"}`,
+			`{"line":3,"status":"quarantined",`+reason+`,"repeat":true}`)
+		x, err := d.Exception(t.Context(), 1)
+		if err != nil || x.LineBytes != 20000 || x.LineHash != queue.LineHash([]byte(long)) || string(x.Line) != long[:longLineHead] {
+			t.Errorf("stored %d bytes of %d, %v", len(x.Line), x.LineBytes, err)
+		}
+	})
+	t.Run("all receipts arrive after a half-close", func(t *testing.T) {
+		c, _ := enqueue(t, newDoor(t), EnqueueOptions{})
+		c.send(t, messages(1, 500))
+		got := c.rest(t)
+		if len(got) != 501 {
+			t.Fatalf("%d lines for 500 receipts and the end", len(got))
+		}
+		for i, line := range got[:500] {
+			if want := fmt.Sprintf(`{"line":%d,"status":"accepted","seq":%d,"idempotency_key":"k%d"}`, i+1, i+1, i+1); line != want {
+				t.Fatalf("got %s, want %s", line, want)
+			}
+		}
+	})
+	t.Run("knows who its producer is", func(t *testing.T) {
+		d := newDoor(t)
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		c.send(t, message("k1")+"\n")
+		c.next(t)
+		x, err := d.Exception(t.Context(), 1)
+		if err != nil || len(d.peers) != 1 {
+			t.Errorf("%+v, peers %v, %v", x, d.peers, err)
+		}
+	})
+}
+
+// B23: a last line without LF is stored if it is a complete object, else never.
+func TestLastLine(t *testing.T) {
+	poison := `{"idempotency_key":"k"}`
+	tests := []struct{ name, tail, status string }{
+		{"a complete message", message("k1"), "accepted"},
+		{"a complete message and white space", message("k1") + " \t\r", "accepted"},
+		{"a complete object that fails a gate", poison, "quarantined"},
+		{"a cut-off object", message("k1")[:60], "rejected"},
+		{"a complete object and more", message("k1") + "{", "rejected"},
+		{"another value", "null", "rejected"},
+		{"a list", "[]", "rejected"},
+		{"an over-long line", `{"a":"` + strings.Repeat("x", 6000) + `"}`, "rejected"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDoor(t)
+			c, _ := enqueue(t, d, EnqueueOptions{MaxLineBytes: 5000})
+			c.send(t, tt.tail)
+			got := c.rest(t)
+			if len(got) != 2 || !strings.Contains(got[0], `"status":"`+tt.status+`"`) {
+				t.Fatalf("got %v", got)
+			}
+			rejected := tt.status == "rejected"
+			if rejected != strings.Contains(got[0], `"code":"INCOMPLETE_LINE"`) || rejected == (d.stored(t) == 1) {
+				t.Errorf("got %s; %d stored", got[0], d.stored(t))
+			}
+		})
+	}
+}
+
+func TestEnqueueWhenFull(t *testing.T) {
+	t.Run("reject answers at once, and still knows duplicates", func(t *testing.T) {
+		d := newDoor(t)
+		d.limits.MaxBacklog = 1
+		c, _ := enqueue(t, d, EnqueueOptions{RejectWhenFull: true})
+		c.send(t, messages(1, 2)+messages(1, 1))
+		got := c.rest(t)
+		if len(got) != 4 || !strings.HasPrefix(got[1], `{"line":2,"status":"rejected","code":"QUEUE_SATURATED","reason":"max_backlog","retry_after_ms":500,"error":"`) ||
+			!strings.HasPrefix(got[2], `{"line":3,"status":"duplicate"`) {
+			t.Errorf("got %s", strings.Join(got, "\n"))
+		}
+	})
+	t.Run("block answers what is stored and goes on when there is room", func(t *testing.T) {
+		d := newDoor(t)
+		d.limits.MaxBacklog = 2
+		waits := make(chan string, 100)
+		events := EnqueueEvents{Saturated: func(m *queue.Message, reason queue.Saturation) { waits <- m.IdempotencyKey + " " + string(reason) }}
+		c, _ := enqueue(t, d, EnqueueOptions{Events: events})
+		c.send(t, messages(1, 5))
+		for i := range 2 {
+			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"accepted"`, i+1)) {
+				t.Fatalf("got %s", got)
+			}
+		}
+		if got := <-waits; got != "k3 max_backlog" {
+			t.Errorf("first to wait: %s", got)
+		}
+		d.set(queue.Limits{MaxBacklog: 4})
+		for i := 2; i < 4; i++ {
+			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"accepted","seq":%d,`, i+1, i+1)) {
+				t.Fatalf("got %s", got)
+			}
+		}
+		d.set(queue.Limits{})
+		if got := c.rest(t); len(got) != 2 || !strings.HasPrefix(got[1], `{"event":"end","lines":5,"accepted":5,`) {
+			t.Errorf("got %s", strings.Join(got, "\n"))
+		}
+	})
+	t.Run("a full disk is answered, not waited out", func(t *testing.T) {
+		d := newDoor(t)
+		d.err = fmt.Errorf("write: %w", queue.ErrNoRoom)
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		c.send(t, messages(1, 1))
+		got := c.rest(t)
+		if len(got) != 2 || !strings.HasPrefix(got[0], `{"line":1,"status":"rejected","code":"STORAGE_UNAVAILABLE","retry_after_ms":500,"error":"`) {
+			t.Errorf("got %s", strings.Join(got, "\n"))
+		}
+	})
+	t.Run("after a failed commit nothing is answered", func(t *testing.T) {
+		d := newDoor(t)
+		d.err = fmt.Errorf("commit: %w", queue.ErrFailed)
+		c, l := enqueue(t, d, EnqueueOptions{})
+		c.send(t, messages(1, 3))
+		if all, err := io.ReadAll(c); len(all) != 0 {
+			t.Errorf("got %q, %v", all, err)
+		}
+		l.cancel()
+		l.wait(t)
+	})
+}
+
+func TestEnqueueDrain(t *testing.T) {
+	t.Run("what was read before is stored and answered", func(t *testing.T) {
+		d := newDoor(t)
+		d.hold = make(chan struct{})
+		c, l := enqueue(t, d, EnqueueOptions{})
+		c.send(t, messages(1, 10))
+		<-d.asked
+		l.cancel()
+		close(d.hold)
+		var last string
+		for c.in.Scan() {
+			last = c.in.Text()
+		}
+		if n := d.stored(t); n == 0 || !strings.HasPrefix(last, fmt.Sprintf(`{"event":"end","lines":10,"accepted":%d,`, n)) {
+			t.Errorf("%d stored, the last line is %s", n, last)
+		}
+		if err := l.wait(t); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	t.Run("what waits for room is rejected", func(t *testing.T) {
+		d := newDoor(t)
+		d.limits.MaxBacklog = 1
+		c, l := enqueue(t, d, EnqueueOptions{})
+		c.send(t, messages(1, 3))
+		c.next(t)
+		l.cancel()
+		for i := 2; i <= 3; i++ {
+			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"rejected","code":"DRAINING","error":"`, i)) {
+				t.Errorf("got %s", got)
+			}
+		}
+		if got := c.next(t); !strings.HasPrefix(got, `{"event":"end","lines":3,"accepted":1,"duplicate":0,"conflict":0,"quarantined":0,"rejected":2,`) {
+			t.Errorf("got %s", got)
+		}
+		if n := d.stored(t); n != 1 {
+			t.Errorf("%d stored", n)
+		}
+	})
+	t.Run("an idle connection gets its end line", func(t *testing.T) {
+		c, l := enqueue(t, newDoor(t), EnqueueOptions{})
+		c.send(t, messages(1, 1)+`{"half":`)
+		c.next(t)
+		l.cancel()
+		if got := c.next(t); !strings.HasPrefix(got, `{"event":"end","lines":1,"accepted":1,`) {
+			t.Errorf("got %s", got)
+		}
+		if err := l.wait(t); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+// B27: who never reads its receipts loses them and not its lines, and holds up nobody.
+func TestProducerThatNeverReads(t *testing.T) {
+	const lines = 10000
+	d := newDoor(t)
+	var dropped atomic.Int64
+	c, l := enqueue(t, d, EnqueueOptions{
+		ReceiptTimeout: 20 * time.Millisecond,
+		Events:         EnqueueEvents{ReceiptsDropped: func(n int) { dropped.Add(int64(n)) }},
+	})
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		io.WriteString(c, messages(1, lines))
+	}()
+	other := connect(t, l)
+	other.send(t, message("other")+"\n")
+	if got := other.rest(t); len(got) != 2 {
+		t.Errorf("another producer got %v", got)
+	}
+	<-sent
+	answered, events := uint64(0), 0
+	var last string
+	for _, line := range c.rest(t) {
+		var got struct {
+			Line, From_line, To_line uint64
+			Event                    string
+		}
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		switch {
+		case got.Event == "receipts_dropped":
+			events++
+			answered += got.To_line - got.From_line + 1
+		case got.Line > 0:
+			answered++
+		}
+		last = line
+	}
+	if n := d.stored(t); n != lines+1 {
+		t.Errorf("%d lines stored", n)
+	}
+	if answered != lines || events == 0 || dropped.Load() == 0 {
+		t.Errorf("%d answered, %d events, %d dropped; the last line is %s", answered, events, dropped.Load(), last)
+	}
+}
+
+// pipeSession runs the server's handler on one end of a pipe, inside a bubble.
+func pipeSession(ctx context.Context, s *EnqueueServer) (peer net.Conn, done chan struct{}) {
+	server, peer := net.Pipe()
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		defer server.Close()
+		s.handle(ctx, &Conn{Conn: server})
+	}()
+	return peer, done
+}
+
+// P6: while the store takes nothing, all connections together hold no more than the
+// bound and a buffer each.
+func TestIntakeIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound, connections = 300 << 10, 8
+		d := newDoor(t)
+		d.hold = make(chan struct{})
+		s := enqueueServer(t, d, EnqueueOptions{MaxIntakeBytes: bound})
+		var taken atomic.Int64
+		var peers sync.WaitGroup
+		for range connections {
+			peer, _ := pipeSession(t.Context(), s)
+			peers.Go(func() {
+				go io.Copy(io.Discard, peer)
+				for i := range 5000 {
+					n, _ := io.WriteString(peer, message(fmt.Sprint(i))+"\n")
+					taken.Add(int64(n))
+				}
+				peer.Close()
+			})
+		}
+		synctest.Wait()
+		if got, most := taken.Load(), int64(bound+connections*2*chunkBuffer); got == 0 || got > most {
+			t.Errorf("%d bytes taken, the bound allows %d", got, most)
+		}
+		close(d.hold)
+		peers.Wait()
+	})
+}
+
+// A store that refuses for ever is asked now and then, not all the time.
+func TestWaitForRoomIsNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		d.limits.MaxBacklog = 1
+		ctx, cancel := context.WithCancel(t.Context())
+		peer, done := pipeSession(ctx, enqueueServer(t, d, EnqueueOptions{}))
+		go io.Copy(io.Discard, peer)
+		io.WriteString(peer, messages(1, 2))
+		pass(time.Minute)
+		if n := len(d.asked); n < 100 || n > 130 {
+			t.Errorf("asked %d times in a minute", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// While one batch is being stored the next ones gather and share a commit.
+func TestBatchesShareACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		d.hold = make(chan struct{})
+		peer, done := pipeSession(t.Context(), enqueueServer(t, d, EnqueueOptions{}))
+		go io.Copy(io.Discard, peer)
+		for i := range 1 + queuedBatches {
+			io.WriteString(peer, messages(i, i))
+			synctest.Wait()
+		}
+		close(d.hold)
+		synctest.Wait()
+		if first, second := <-d.asked, <-d.asked; first != 1 || second != queuedBatches {
+			t.Errorf("%d and %d lines in the first two requests", first, second)
+		}
+		peer.Close()
+		<-done
+	})
+}
+
+// Whatever comes in: each line that is not blank has one receipt, in order, and the end
+// counts them.
+func TestEveryLineIsAnswered(t *testing.T) {
+	piece := rapid.OneOf(
+		rapid.SampledFrom([]string{"\n", "\r\n", " ", "null", "{}", "{", byteOrderMark, strings.Repeat("z", 300), message("k1"), message("k2") + "\n"}),
+		rapid.String(),
+	)
+	rapid.Check(t, func(rt *rapid.T) {
+		stream := strings.Join(rapid.SliceOf(piece).Draw(rt, "pieces"), "")
+		checkAnswers(rt, t, []byte(stream))
+	})
+}
+
+func FuzzEnqueue(f *testing.F) {
+	f.Add([]byte(message("k1") + "\n" + message("k1") + "\n{}\n[\n" + message("k2")))
+	f.Fuzz(func(t *testing.T, stream []byte) { checkAnswers(t, t, stream) })
+}
+
+func checkAnswers(t fataler, tb testing.TB, stream []byte) {
+	t.Helper()
+	const maxLine = 250
+	lines, _ := model(stream, maxLine)
+	server, peer := socketPair(tb)
+	s := enqueueServer(tb, newDoor(tb), EnqueueOptions{MaxLineBytes: maxLine})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer server.Close()
+		s.handle(context.Background(), &Conn{Conn: server})
+	}()
+	go func() {
+		peer.Write(stream)
+		peer.(*net.UnixConn).CloseWrite()
+	}()
+	all, err := io.ReadAll(peer)
+	<-done
+	peer.Close()
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	got := bytes.SplitAfter(bytes.TrimSuffix(all, []byte("\n")), []byte("\n"))
+	if len(got) != len(lines)+1 {
+		t.Fatalf("%d lines, answers:\n%s", len(lines), all)
+	}
+	for i, l := range lines {
+		var r struct{ Line uint64 }
+		if err := json.Unmarshal(got[i], &r); err != nil || r.Line != l.Number {
+			t.Fatalf("line %d was answered %q: %v", l.Number, got[i], err)
+		}
+	}
+	var end struct {
+		Event string
+		Lines int
+	}
+	if err := json.Unmarshal(got[len(lines)], &end); err != nil || end.Event != "end" || end.Lines != len(lines) {
+		t.Fatalf("the end is %q: %v", got[len(lines)], err)
+	}
+}
+
+func TestEnqueueOptions(t *testing.T) {
+	for name, o := range map[string]EnqueueOptions{
+		"max_line_bytes":     {MaxLineBytes: -1},
+		"max_intake_bytes":   {MaxLineBytes: 100, MaxIntakeBytes: 99},
+		"receipt_timeout_ms": {ReceiptTimeout: -1},
+	} {
+		if _, err := NewEnqueueServer(newDoor(t), o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	s := enqueueServer(t, newDoor(t), EnqueueOptions{})
+	if err := s.Reconfigure(EnqueueOptions{MaxLineBytes: -1}); err == nil {
+		t.Error("a bad reload was taken")
+	}
+	if err := s.Reconfigure(EnqueueOptions{RejectWhenFull: true}); err != nil || !s.options.Load().RejectWhenFull {
+		t.Errorf("a good reload was not taken: %v", err)
+	}
+}
