@@ -30,7 +30,8 @@ func (r *reader) section(block *hclsyntax.Block) (section, bool) {
 	return section{}, false
 }
 
-// handlerLabels wants a kind and a name.
+// handlerLabels wants a kind and a name. The names of the built-in handlers are
+// kept free, so that a route means the same in every file.
 func (r *reader) handlerLabels(block *hclsyntax.Block) (section, bool) {
 	const example = `write it like: handler "exec" "post-journal" { … }`
 	if len(block.Labels) != 2 {
@@ -77,6 +78,7 @@ func (r *reader) unknownBlock(block *hclsyntax.Block, sameName []section) {
 	}
 }
 
+// labelsOf lists the labels that a block may have.
 func labelsOf(sections []section) string {
 	var labels []string
 	for _, s := range sections {
@@ -141,7 +143,8 @@ func (r *reader) blockHint(name string) string {
 	return "blocks: " + strings.Join(blocks, ", ")
 }
 
-// allSections are the sections of the file plus one handler of each kind.
+// allSections are the sections of any file plus one handler of each kind, for
+// hints. They are bound to a Config that nobody reads.
 func (r *reader) allSections() []section {
 	var any Config
 	for _, kind := range handlerKinds() {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"reflect"
 	"slices"
@@ -25,7 +26,7 @@ type Config struct {
 	Metrics    Metrics
 	Sockets    Sockets
 	Routes     Routes
-	Handlers   []Handler // sorted by name, without the built-in ones
+	Handlers   []Handler // sorted by kind and name, without the built-in ones
 	Log        Log
 
 	origin origin
@@ -53,30 +54,58 @@ type Store struct {
 	Path    string // default: breakwater.db in DataDir
 }
 
-// Queue holds the pace and the bounds of the core.
+// Queue holds the pace and the bounds of the core. Every field can change at a
+// reload; the rules between them hold in every Config that Parse returns.
 type Queue struct {
-	Concurrency     int // in-process workers
-	MaxSize         int // queue_maxsize: exceptions in all worker channels together
-	Prefetch        int // claimed at once, at most MaxSize
-	LeaseTimeout    time.Duration
-	MaxLeaseTimeout time.Duration // what a consumer may ask for
-	MaxPrefetch     int           // what a consumer may ask for
-	DrainTimeout    time.Duration
-	MaxAttempts     int
-	MaxDeliveries   int
-	RetryInitial    time.Duration
-	RetryMax        time.Duration
-	OnDeadLetter    string // HoldKey or SkipKey
-	ConsumerLag     time.Duration
-	MaxBacklog      int64
-	MaxOpenKeys     int64
-	MaxDeadLetters  int64
-	MaxStoreBytes   int64  // 0: no limit
-	MinFreeBytes    int64  // 0: the disk may be filled
-	OnSaturated     string // BlockIntake or RejectIntake
-	MaxLineBytes    int64
-	MaxIntakeBytes  int64 // lines read but not yet stored, all connections together
-	ReceiptTimeout  time.Duration
+	// Concurrency is the number of in-process workers.
+	Concurrency int
+	// MaxSize is queue_maxsize: exceptions in all worker channels together, at
+	// least Concurrency. It bounds memory, whatever the backlog (P6).
+	MaxSize int
+	// Prefetch is how many are claimed at once, at most MaxSize: what has been
+	// claimed always finds room.
+	Prefetch int
+
+	// LeaseTimeout is the length of a lease that asks for no other. It need not
+	// cover a handler's timeout: workers renew the leases of what they queue or run.
+	LeaseTimeout time.Duration
+	// MaxLeaseTimeout and MaxPrefetch bound what a consumer may ask for.
+	MaxLeaseTimeout time.Duration
+	MaxPrefetch     int
+
+	// DrainTimeout is how long running handlers may go on after SIGTERM.
+	DrainTimeout time.Duration
+
+	// MaxAttempts counts failures, MaxDeliveries also crashes and expired leases,
+	// so that it is never the smaller one.
+	MaxAttempts   int
+	MaxDeliveries int
+	// RetryInitial doubles with each failure up to RetryMax, which also caps what
+	// a handler may ask for.
+	RetryInitial time.Duration
+	RetryMax     time.Duration
+	OnDeadLetter string // HoldKey or SkipKey
+
+	// ConsumerLag is the age of a route's oldest claimable exception that is
+	// reported as CONSUMER_LAG.
+	ConsumerLag time.Duration
+
+	// When the store counts as full. MaxBacklog is over ready, scheduled, leased
+	// and held together.
+	MaxBacklog     int64
+	MaxOpenKeys    int64
+	MaxDeadLetters int64
+	MaxStoreBytes  int64  // 0: no limit
+	MinFreeBytes   int64  // 0: the disk may be filled
+	OnSaturated    string // BlockIntake or RejectIntake
+
+	// MaxLineBytes is the longest line, its LF not counted. MaxIntakeBytes bounds
+	// lines read but not yet stored, of all connections together, and always has
+	// room for one.
+	MaxLineBytes   int64
+	MaxIntakeBytes int64
+	// ReceiptTimeout is how long a producer may leave its receipts unread.
+	ReceiptTimeout time.Duration
 }
 
 // What happens to a partition key whose message became a dead letter.
@@ -91,10 +120,11 @@ const (
 	RejectIntake = "reject" // its lines are answered "rejected"
 )
 
-// Ledger bounds the memory of settled keys.
+// Ledger bounds the memory of settled keys (P2): a duplicate that comes later
+// than Retention after the settlement is taken for a new message.
 type Ledger struct {
-	Retention time.Duration // from settlement
-	MaxKeys   int64
+	Retention time.Duration // counted from settlement; open and dead keys are always kept
+	MaxKeys   int64         // beyond it the store counts as full
 }
 
 // Audit says how long the trail stays, and where else it goes.
@@ -145,7 +175,7 @@ func (r Routes) Of(name queue.Route) Route {
 	return r.RouteReview
 }
 
-// Route is one way out.
+// Route is one way out: AUTO_RESOLVE or ROUTE_REVIEW.
 type Route struct {
 	Handler string // a name that Config.Handler knows
 }
@@ -252,7 +282,10 @@ func defaultQueue() Queue {
 	}
 }
 
-// sortHandlers brings handlers into the order that a Config promises.
+// sortHandlers brings handlers into the order that a Config promises. The kinds
+// stay together because Effective opens one object for each.
 func sortHandlers(handlers []Handler) {
-	slices.SortFunc(handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(handlers, func(a, b Handler) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
 }

@@ -83,6 +83,8 @@ func readFile(path string) ([]byte, error) {
 	return src, nil // Parse refuses the byte too many
 }
 
+// cannotOpen says it in words of the file; the system's error stays reachable
+// through Unwrap.
 func cannotOpen(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

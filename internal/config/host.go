@@ -58,8 +58,11 @@ func (c Config) problems(found []finding) []Problem {
 	return list
 }
 
+// writableByAll: with this permission every user of the host decides what we run
+// or read. A group is the operator's own choice.
 func writableByAll(info fs.FileInfo) bool { return info.Mode().Perm()&0o002 != 0 }
 
+// notWritableByAll is for the config file itself.
 func notWritableByAll(path string) *complaint {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -101,6 +104,8 @@ func existingFolder(path string) *complaint {
 	return nil
 }
 
+// fileOrNew is for the store: what it holds, and its ledger's secret, is nobody
+// else's to read. A folder or a device in its place is never replaced.
 func fileOrNew(path string) *complaint {
 	info, err := os.Stat(path)
 	switch {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"breakwater/queue"
 )
@@ -54,6 +53,8 @@ type atMost struct {
 	why             string
 }
 
+// numberInterlocks are the pairs of queue keys of which one bounds the other. A
+// handler's timeout is not among them: leases are renewed while it runs.
 func (c Config) numberInterlocks() []finding {
 	q := c.Queue
 	rules := []atMost{
@@ -107,6 +108,7 @@ func (c Config) checkpointInterlocks() []finding {
 // ownPath is a path that the appliance creates or writes, and its key.
 type ownPath struct{ key, path string }
 
+// socketPaths are the paths that the kernel limits.
 func (c Config) socketPaths() []ownPath {
 	return []ownPath{
 		{"socket.enqueue.path", c.Sockets.Enqueue.Path},
@@ -119,7 +121,7 @@ func (c Config) socketPaths() []ownPath {
 // remembers the newest head, adds to the store's path.
 const WitnessSuffix = ".head"
 
-// pathInterlocks: no path is used twice, and sockets can be bound.
+// pathInterlocks: sockets can be bound, and no path is used twice.
 func (c Config) pathInterlocks() []finding {
 	var found []finding
 	for _, s := range c.socketPaths() {
@@ -129,8 +131,23 @@ func (c Config) pathInterlocks() []finding {
 				`set run_dir to a shorter folder, like "/run/breakwater"`})
 		}
 	}
+	// The folders come first: a file cannot be where one of them is. They may be
+	// the same as each other.
+	first := map[string]string{c.DataDir: "data_dir", c.RunDir: "run_dir"}
+	for _, p := range c.filePaths() {
+		if other, twice := first[p.path]; twice {
+			found = append(found, finding{[]string{p.key, other},
+				fmt.Sprintf("%s and %s use the same path %s", other, p.key, shownPath(p.path)), "give each its own"})
+		}
+		first[p.path] = p.key
+	}
+	return found
+}
+
+// filePaths lists every file and socket that the appliance opens, the store's
+// witness included.
+func (c Config) filePaths() []ownPath {
 	paths := append([]ownPath{
-		{"data_dir", c.DataDir},
 		{"store.bbolt.path", c.Store.Path},
 		{"store.bbolt.path", c.Store.Path + WitnessSuffix},
 	}, c.socketPaths()...)
@@ -139,19 +156,11 @@ func (c Config) pathInterlocks() []finding {
 		{"checkpoint.key", c.Checkpoint.Key},
 		{"checkpoint.output", c.Checkpoint.Output},
 	} {
-		if filepath.IsAbs(optional.path) {
+		if optional.path != "" && optional.path != Stdout {
 			paths = append(paths, optional)
 		}
 	}
-	first := map[string]string{c.RunDir: "run_dir"}
-	for _, p := range paths {
-		if other, twice := first[p.path]; twice && p.key != "data_dir" {
-			found = append(found, finding{[]string{p.key, other},
-				fmt.Sprintf("%s and %s use the same path %s", other, p.key, shownPath(p.path)), "give each its own"})
-		}
-		first[p.path] = p.key
-	}
-	return found
+	return paths
 }
 
 // shownPath is a path in full: cutting it would hide what is wrong with it.

@@ -38,13 +38,14 @@ func (r *reader) result() (Config, error) {
 		return r.cfg, nil
 	}
 	sortProblems(r.wrong)
-	all := &Problems{}
+	all := &Problems{} // the half that was read is dropped: it must never be in force
 	for _, one := range r.wrong {
 		all.add(one)
 	}
 	return Config{}, all
 }
 
+// read goes from the cheapest check to the dearest; each one protects the next.
 func (r *reader) read(src []byte) {
 	text, wrong := checkText(r.file, src)
 	if wrong == nil {
@@ -131,6 +132,8 @@ func (r *reader) block(s section, block *hclsyntax.Block) {
 			r.report(block.DefRange(), "there are more than "+itoa(MaxHandlers)+" handlers", "")
 			return
 		}
+		// Into a variable of its own first: the slice may move as it grows, and a
+		// section points at the fields that it fills.
 		fresh := newHandler(s.labels[0], s.labels[1])
 		handler = &fresh
 		s = handlerSection(handler)
@@ -151,7 +154,8 @@ func (r *reader) block(s section, block *hclsyntax.Block) {
 	}
 }
 
-// settings reads the keys of one section.
+// settings reads the keys of one section. The attributes come in no order; result
+// sorts what is said about them.
 func (r *reader) settings(s section, attributes hclsyntax.Attributes) {
 	for _, attribute := range attributes {
 		one, ok := s.find(attribute.Name)

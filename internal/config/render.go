@@ -33,6 +33,7 @@ func (c Config) HCL() []byte {
 	return []byte(b.String())
 }
 
+// writeSettings aligns the equals signs, as the reference file does.
 func writeSettings(b *strings.Builder, settings []setting, indent string) {
 	widest := 0
 	for _, one := range settings {
@@ -98,12 +99,14 @@ func (c Config) Effective() []byte {
 	enc := jsontext.NewEncoder(&b)
 	write := func(tokens ...jsontext.Token) {
 		for _, t := range tokens {
-			// A strings.Builder never fails, and every string here has passed
-			// checkText, so that there is no error to hand on.
+			// A strings.Builder never fails, every string here has passed checkText,
+			// and no name comes twice, so that there is no error to hand on.
 			_ = enc.WriteToken(t)
 		}
 	}
 	write(jsontext.BeginObject)
+	// Sections that share a path's beginning (socket enqueue, socket consume) are
+	// neighbours in the schema, so each object is opened once.
 	var open []string // names of the objects that are open
 	for _, s := range schema(&c, "") {
 		path := s.path()

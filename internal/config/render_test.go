@@ -79,6 +79,9 @@ func TestRoundTrip(t *testing.T) {
 		if !bytes.Equal(got.Effective(), want.Effective()) {
 			t.Fatal("equal configurations differ in Effective")
 		}
+		if flat, err := flatten(got.Effective()); err != nil || len(flat) != len(plainValues(got)) {
+			t.Fatalf("%d keys of %d, %v in %s", len(flat), len(plainValues(got)), err, got.Effective())
+		}
 		if changed, _ := Reloadable(want, got); changed != nil {
 			t.Fatalf("equal configurations differ in %v", changed)
 		}
@@ -156,7 +159,7 @@ handler "exec" "post" {
 				t.Errorf("no masked URL in\n%s", shown)
 			}
 		}
-		if !strings.Contains(c.Handlers[0].URL, "verysecret") {
+		if !strings.Contains(c.Handlers[1].URL, "verysecret") {
 			t.Error("showing a configuration has changed it")
 		}
 	})

@@ -57,6 +57,32 @@ func schema(c *Config, base string) []section {
 			{"path", false, path{dst: &c.Store.Path, base: base}},
 		}},
 		{block: "queue", settings: queueSettings(&c.Queue)},
+	}
+	sections = append(sections, memorySections(c, base)...)
+	sections = append(sections, []section{
+		{block: "metrics", settings: []setting{
+			{"listen", false, text{&c.Metrics.Listen, checkListen}},
+		}},
+		{block: "socket", labels: []string{"enqueue"}, settings: socketSettings(&c.Sockets.Enqueue, base)},
+		{block: "socket", labels: []string{"consume"}, settings: socketSettings(&c.Sockets.Consume, base)},
+		{block: "socket", labels: []string{"control"}, settings: socketSettings(&c.Sockets.Control, base)},
+		{block: "route", labels: []string{"AUTO_RESOLVE"}, settings: routeSettings(&c.Routes.AutoResolve)},
+		{block: "route", labels: []string{"ROUTE_REVIEW"}, settings: routeSettings(&c.Routes.RouteReview)},
+	}...)
+	for i := range c.Handlers {
+		sections = append(sections, handlerSection(&c.Handlers[i]))
+	}
+	return append(sections, section{block: "log", settings: []setting{
+		{"level", true, choice{&c.Log.Level, []string{"trace", "debug", "info", "warn", "error"}}},
+		{"format", false, choice{&c.Log.Format, []string{"json", "text"}}},
+	}})
+}
+
+// memorySections say what is remembered of settled exceptions, and for how long.
+// What grows or shrinks in the file is live; what else is written to is opened
+// once.
+func memorySections(c *Config, base string) []section {
+	return []section{
 		{block: "ledger", settings: []setting{
 			{"retention_h", true, duration(&c.Ledger.Retention, time.Hour, time.Hour, MaxRetention)},
 			{"max_keys", true, count(&c.Ledger.MaxKeys, 1, MaxLedgerKeys)},
@@ -71,22 +97,7 @@ func schema(c *Config, base string) []section {
 			{"output", false, path{dst: &c.Checkpoint.Output, base: base, optional: true, words: []string{Stdout}}},
 			{"interval_s", false, duration(&c.Checkpoint.Interval, time.Second, time.Second, MaxCheckpoint)},
 		}},
-		{block: "metrics", settings: []setting{
-			{"listen", false, text{&c.Metrics.Listen, checkListen}},
-		}},
-		{block: "socket", labels: []string{"enqueue"}, settings: socketSettings(&c.Sockets.Enqueue, base)},
-		{block: "socket", labels: []string{"consume"}, settings: socketSettings(&c.Sockets.Consume, base)},
-		{block: "socket", labels: []string{"control"}, settings: socketSettings(&c.Sockets.Control, base)},
-		{block: "route", labels: []string{"AUTO_RESOLVE"}, settings: routeSettings(&c.Routes.AutoResolve)},
-		{block: "route", labels: []string{"ROUTE_REVIEW"}, settings: routeSettings(&c.Routes.RouteReview)},
 	}
-	for i := range c.Handlers {
-		sections = append(sections, handlerSection(&c.Handlers[i]))
-	}
-	return append(sections, section{block: "log", settings: []setting{
-		{"level", true, choice{&c.Log.Level, []string{"trace", "debug", "info", "warn", "error"}}},
-		{"format", false, choice{&c.Log.Format, []string{"json", "text"}}},
-	}})
 }
 
 // queueSettings are all live: they are the knobs that an operator turns while

@@ -30,6 +30,8 @@ func checkControl(s string) *complaint {
 	return nil
 }
 
+// checkPath refuses what only a shell would understand: taken literally it would
+// make a folder named "~" or "$HOME", and nobody would look for the data there.
 func checkPath(s string) *complaint {
 	if wrong := checkControl(s); wrong != nil {
 		return wrong
@@ -45,6 +47,8 @@ func checkPath(s string) *complaint {
 	return nil
 }
 
+// checkGroup judges the form only. Whether the host has the group is found out
+// where the socket is made, on the host that the file is for.
 func checkGroup(s string) *complaint {
 	if s == "" || len(s) <= maxGroup && groupName.MatchString(s) {
 		return nil

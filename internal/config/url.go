@@ -9,7 +9,8 @@ import (
 // needs no escaping in a URL.
 const redacted = "redacted"
 
-// checkURL wants a URL that the http handler can post to.
+// checkURL wants a URL that the http handler can post to. Its complaints never
+// repeat the URL, which may hold a password.
 func checkURL(s string) *complaint {
 	const example = `write it like "https://host/path" or "http+unix:///run/review.sock/path"`
 	if len(s) > maxURL {
@@ -34,6 +35,7 @@ func checkURL(s string) *complaint {
 	return complain(example, "must begin with http://, https:// or http+unix://, begins with %s", shown(u.Scheme+":"))
 }
 
+// checkURLHost is for http and https.
 func checkURLHost(u *url.URL, example string) *complaint {
 	if u.Hostname() == "" || u.Opaque != "" {
 		return complain(example, "must name a host")
@@ -44,6 +46,9 @@ func checkURLHost(u *url.URL, example string) *complaint {
 	return nil
 }
 
+// checkUnixURL is for http+unix, whose path holds the socket's path and then the
+// path of the request. The socket's length is judged here: the kernel's own
+// answer, at the first exception, would be "invalid argument".
 func checkUnixURL(u *url.URL, example string) *complaint {
 	if u.Host != "" || u.User != nil {
 		return complain("an absolute path has three slashes after the colon: http+unix:///run/…", "must not name a host")

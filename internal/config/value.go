@@ -59,6 +59,8 @@ func orNone(w whole) whole {
 
 func (w whole) plain() any { return w.get() }
 
+// read takes plain digits and nothing else. HCL itself would take "4", 4.0 and
+// 4e0 for 4, and 010 for ten where people who write it mean eight.
 func (w whole) read(lit literal) *complaint {
 	if lit.kind != kindNumber {
 		return complain(w.suggest(lit), "must be %s, is %s", w.describe(), describe(lit))
@@ -153,7 +155,7 @@ func (f truth) read(lit literal) *complaint {
 	return nil
 }
 
-// choice is one of a few words.
+// choice is one of a few words, in lower case as they are written here.
 type choice struct {
 	dst   *string
 	words []string
@@ -224,8 +226,12 @@ func (p path) read(lit literal) *complaint {
 // be the decimal number 660.
 type mode struct{ dst *os.FileMode }
 
+// plain has the leading zero, by which people know that it is octal.
 func (m mode) plain() any { return fmt.Sprintf("%04o", m.dst.Perm()) }
 
+// read refuses what would be no access control: a socket open to everyone, or
+// closed to the daemon's own command line. Execute bits mean nothing on a socket
+// and set-id bits less, so they are taken for a slip.
 func (m mode) read(lit literal) *complaint {
 	if lit.kind != kindString {
 		return complain(`write it like "0660"`, "must be an octal mode in quotes, is %s", describe(lit))
@@ -253,6 +259,7 @@ type list struct {
 	check           func(position int, item string) *complaint
 }
 
+// plain is never nil, so that an empty list is [] in every form.
 func (l list) plain() any { return append([]string{}, *l.dst...) }
 
 func (l list) read(lit literal) *complaint {
@@ -289,6 +296,7 @@ func describe(lit literal) string {
 	return string(lit.kind)
 }
 
+// hintQuotes is for a text that was written as something else.
 func hintQuotes(lit literal) string {
 	switch lit.kind {
 	case kindNull:
@@ -299,6 +307,8 @@ func hintQuotes(lit literal) string {
 	return ""
 }
 
+// cut keeps a number that goes on for pages out of a message. Its text is ASCII,
+// or of no use anyway: printable mends what is cut in two.
 func cut(s string) string {
 	if len(s) > maxShown {
 		return s[:maxShown] + "…"
