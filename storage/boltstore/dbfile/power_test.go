@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"unsafe"
 
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -22,10 +21,9 @@ func powerCut(t *testing.T, dir string, while func()) {
 		t.Fatal(err)
 	}
 	const ext4Shutdown, noLogFlush = 0x8004587d, 2
-	flag := uint32(noLogFlush)
-	if _, _, e := unix.Syscall(unix.SYS_IOCTL, d.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&flag))); e != 0 {
+	if err := unix.IoctlSetPointerInt(int(d.Fd()), ext4Shutdown, noLogFlush); err != nil {
 		d.Close()
-		skipFault(t, "shutdown of the file system: "+e.Error())
+		skipFault(t, "shutdown of the file system: "+err.Error())
 	}
 	d.Close()
 	while() // what still has the file open must let go, whatever errors it meets
