@@ -85,8 +85,9 @@ func syncFile(path string) error {
 	return errors.Join(f.Chmod(fileMode), f.Sync(), f.Close())
 }
 
-// renameNew gives the file its name only if the name is free. File systems that
-// cannot rename so (some network ones) can link.
+// renameNew gives the file its name only if the name is free: whoever put a file
+// there in spite of our lock, perhaps a restore by hand, must not lose it. File
+// systems that cannot rename so (some network ones) can link.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {

@@ -14,8 +14,8 @@ const windowBytes = 64 << 10
 // Bounds are the caller's to check.
 type span struct {
 	r    *pageReader
-	base int64  // in the file
-	size int64  //
+	base int64 // in the file
+	size int64
 	win  []byte // what is in memory: the first page, later buf
 	off  int64  // of win in the span
 	buf  []byte // ours, reused from span to span
@@ -78,7 +78,10 @@ func (w *walker) elements(count int, table, keys *span, low, high []byte) error 
 }
 
 // element checks one entry: its place, its key's order, and what a bucket's
-// entry points to.
+// entry points to. Sums are taken in 64 bits, so that no length wraps around.
+//
+// The root's entries must be buckets: bbolt can make no others, and whoever asks
+// it for the bucket of a plain record gets nil.
 func (w *walker) element(e element, at, tableEnd int64, keys *span, order *keyBounds) error {
 	start := at + int64(e.pos)
 	switch {
@@ -108,7 +111,8 @@ func (w *walker) element(e element, at, tableEnd int64, keys *span, order *keyBo
 }
 
 // bucket checks the value of a bucket's entry: the number of its root page, or
-// the page itself, inline, when it is small. Inline pages hold no buckets.
+// the page itself, inline, when it is small. Inline pages hold no buckets, and
+// bbolt keeps them under a quarter of a page; a whole one bounds what is read.
 func (w *walker) bucket(s *span, off, n int64) error {
 	if n < bucketHeader {
 		return errBucket

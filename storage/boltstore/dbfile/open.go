@@ -161,7 +161,7 @@ func (f *File) stoppedClean(newest Meta) bool {
 }
 
 // openBolt hands the judged descriptor to bbolt, with as much address space as
-// the system grants.
+// the system grants. AllocSize can only be set afterwards: nothing has grown yet.
 func (f *File) openBolt() (err error) {
 	bytes := f.report.Meta.Bytes()
 	f.opts.progress(StepOpen, 0, bytes)

@@ -23,8 +23,9 @@ const (
 	bucketElement = 0x01 // flag of a leaf element: the value is a bucket
 	bucketHeader  = 16   // root page and sequence; root 0: the page follows inline
 
-	maxKeyBytes   = 32768     // bbolt's own limits
-	maxValueBytes = 1<<31 - 2 //
+	// bbolt's own limits. It asserts the first when it reads a page to change it.
+	maxKeyBytes   = 32768
+	maxValueBytes = 1<<31 - 2
 )
 
 // header is the first 16 bytes of every page.
@@ -41,6 +42,9 @@ func parseHeader(b []byte) header {
 }
 
 // element is one entry of a leaf's table.
+//
+// In a branch the table's entries have the same size and another meaning: pos,
+// keyLen, and the child's page number; see branch.
 type element struct {
 	flags, pos, keyLen, valueLen uint32
 }
@@ -92,7 +96,9 @@ type branch struct {
 	next  int
 }
 
-// load copies the page into the frame's buffer, its overflow included.
+// load copies the page into the frame's buffer, its overflow included. A copy,
+// because the reader's chunk moves on while the children are visited, and they
+// are compared with keys that lie here.
 func (b *branch) load(r *pageReader, h header, first []byte) error {
 	span := (int64(h.overflow) + 1) * r.size
 	if span > maxBranchBytes {
@@ -137,7 +143,8 @@ func (b *branch) check(low, high []byte) error {
 	return nil
 }
 
-// step gives the next child and the bounds of its keys.
+// step gives the next child and the bounds of its keys. The last child is bounded
+// by the page above, whose frame outlives this one: nothing needs to be copied.
 func (b *branch) step() (child uint64, low, high []byte) {
 	i := b.next
 	b.next++

@@ -106,9 +106,11 @@ func TestLongFreelist(t *testing.T) {
 	}
 	m := Meta{PageSize: 4096, Freelist: 2, HighWater: 1000 + entries}
 	read := func(raw []byte) (n int64, err error) {
-		r := &pageReader{r: bytes.NewReader(raw), size: 4096, high: m.HighWater}
-		n, _, err = eachFree(r, m, func(uint64) error { return nil })
-		return n, err
+		l, err := openList(&pageReader{r: bytes.NewReader(raw), size: 4096, high: m.HighWater}, m)
+		if err != nil {
+			return 0, err
+		}
+		return l.count, l.each(func(uint64) error { return nil })
 	}
 	if n, err := read(list()); n != entries || err != nil {
 		t.Errorf("%d %v", n, err)
@@ -219,4 +221,24 @@ func TestLockFileRemoved(t *testing.T) {
 	_, err := Open(Options{Path: path, LockTimeout: 1})
 	wantKind(t, err, ErrLocked, path)
 	addRecords(t, f, 5, 10)
+}
+
+// BenchmarkWalk is what an unclean start pays beside reading the file.
+func BenchmarkWalk(b *testing.B) {
+	path := newStore(b, 20_000)
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	m, _, err := readMeta(f, path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(m.Bytes())
+	for b.Loop() {
+		if _, err := walk(f, m, Options{Path: path}); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -108,7 +108,7 @@ func newWalker(f io.ReaderAt, m Meta, o Options) *walker {
 func (w *walker) run() error {
 	free := int64(0)
 	if w.m.HasFreelist() {
-		n, err := w.freelistSpan()
+		n, err := w.claimList()
 		if err != nil {
 			return err
 		}
