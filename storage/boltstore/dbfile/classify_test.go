@@ -93,7 +93,7 @@ func fillDisk(t *testing.T, dir string, makeRoom func()) {
 	t.Helper()
 	path := filepath.Join(dir, "store.db")
 	f := mustOpen(t, storeOptions(path))
-	put := func(i int) (error, Verdict) {
+	put := func(i int) (Verdict, error) {
 		before, err := f.Txid()
 		if err != nil {
 			t.Fatal(err)
@@ -105,11 +105,11 @@ func fillDisk(t *testing.T, dir string, makeRoom func()) {
 		if txErr != nil {
 			t.Fatal(txErr)
 		}
-		return err, Classify(err, before, after)
+		return Classify(err, before, after), err
 	}
 	stored, refused := 0, 0
 	for i := 0; i < 500 && refused < 5; i++ {
-		err, verdict := put(i)
+		verdict, err := put(i)
 		switch {
 		case err == nil:
 			stored++
@@ -126,7 +126,7 @@ func fillDisk(t *testing.T, dir string, makeRoom func()) {
 		t.Errorf("free space %d %v", free, err)
 	}
 	makeRoom()
-	if err, _ := put(1000); err != nil {
+	if _, err := put(1000); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 	if n := countRecords(t, f); n != stored+1 {
