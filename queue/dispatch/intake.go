@@ -26,31 +26,100 @@ const RetryAfter = retryAfter
 // set, the drain begins or ctx ends: the lines that still wait are then rejected.
 // The error is the store's failure, after which no receipt may be given.
 func (r *Runner) Submit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
-	res, err := r.admit(ctx, peer, lines)
+	var res queue.AdmitResult
+	err := r.Stream(ctx, peer, lines, func(receipts []queue.Receipt, head queue.Head) {
+		res.Receipts = append(res.Receipts, receipts...)
+		res.Head = head
+	})
 	if err != nil {
 		return queue.AdmitResult{}, err
 	}
-	for done := firstRejected(res.Receipts); done >= 0; {
-		r.raiseSaturated(&lines[done], res.Receipts[done].Reason)
-		if r.settings.Load().RejectWhenFull || !r.awaitRoom(ctx) {
-			break
-		}
-		again, err := r.admit(ctx, peer, lines[done:])
-		if err != nil {
-			return queue.AdmitResult{}, err
-		}
-		copy(res.Receipts[done:], again.Receipts)
-		res.Head = again.Head
-		next := firstRejected(again.Receipts)
-		if next < 0 {
-			return res, nil
-		}
-		done += next
-	}
-	if r.Draining() {
-		markDraining(res.Receipts)
-	}
 	return res, nil
+}
+
+// Stream is [Runner.Submit] for a producer that wants each receipt as soon as it is
+// due: while lines wait for room, those before them have been told. answered is called
+// with the receipts of the next lines, in order, and the trail's head after their
+// commit; it must not keep the slice.
+func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission,
+	answered func([]queue.Receipt, queue.Head),
+) error {
+	o := newOffer(lines)
+	for told, raised := 0, false; ; {
+		room := r.room.wait() // before the store is asked: what comes free meanwhile counts
+		head, err := r.ask(ctx, peer, o)
+		if err != nil {
+			return err
+		}
+		if first := o.firstWaiting(); first >= 0 {
+			if !raised {
+				raised = true
+				r.raiseSaturated(&lines[first], o.receipts[first].Reason)
+			}
+			if first > told && !r.settings.Load().RejectWhenFull {
+				answered(o.receipts[told:first], head)
+				told = first
+			}
+			if r.awaitRoom(ctx, room) {
+				continue
+			}
+			if r.Draining() {
+				markDraining(o.receipts[told:])
+			}
+		}
+		if told < len(lines) {
+			answered(o.receipts[told:], head)
+		}
+		return nil
+	}
+}
+
+// offer is a run of lines on its way to its receipts.
+type offer struct {
+	lines    []queue.Submission
+	receipts []queue.Receipt // one for each line; of those that wait, why
+	waiting  []int           // the lines whose receipts are not final, in order
+}
+
+func newOffer(lines []queue.Submission) *offer {
+	o := &offer{lines: lines, receipts: make([]queue.Receipt, len(lines)), waiting: make([]int, len(lines))}
+	for i := range o.waiting {
+		o.waiting[i] = i
+	}
+	return o
+}
+
+// firstWaiting returns the first line whose receipt is not final, or -1.
+func (o *offer) firstWaiting() int {
+	if len(o.waiting) == 0 {
+		return -1
+	}
+	return o.waiting[0]
+}
+
+// ask asks the store once for all lines that wait. What has its receipt is not asked
+// for again: a duplicate behind a line that waits would leave a record each time.
+func (r *Runner) ask(ctx context.Context, peer queue.Peer, o *offer) (queue.Head, error) {
+	asked := o.lines
+	if len(o.waiting) < len(o.lines) {
+		asked = make([]queue.Submission, len(o.waiting))
+		for i, line := range o.waiting {
+			asked[i] = o.lines[line]
+		}
+	}
+	res, err := r.admit(ctx, peer, asked)
+	if err != nil {
+		return queue.Head{}, err
+	}
+	still := o.waiting[:0]
+	for i, line := range o.waiting {
+		o.receipts[line] = res.Receipts[i]
+		if waitsForRoom(&res.Receipts[i]) {
+			still = append(still, line)
+		}
+	}
+	o.waiting = still
+	return res.Head, nil
 }
 
 // admit stores lines as far as there is room.
@@ -58,7 +127,7 @@ func (r *Runner) admit(ctx context.Context, peer queue.Peer, lines []queue.Submi
 	start := r.now()
 	res, err := r.store.Admit(ctx, queue.AdmitRequest{Now: start, Peer: peer, Limits: r.settings.Load().Limits, Lines: lines})
 	switch {
-	case errors.Is(err, queue.ErrNoRoom), err != nil && ctx.Err() != nil:
+	case errors.Is(err, queue.ErrNoRoom), err != nil && errors.Is(err, ctx.Err()):
 		return rejectAll(len(lines), err), nil
 	case err != nil:
 		r.fail("admit", err)
@@ -83,20 +152,15 @@ func rejectAll(n int, err error) queue.AdmitResult {
 	return res
 }
 
-// firstRejected returns the index of the first line that waits for room, or -1.
-func firstRejected(receipts []queue.Receipt) int {
-	for i := range receipts {
-		if receipts[i].Status == queue.Rejected && receipts[i].Code == queue.CodeSaturated {
-			return i
-		}
-	}
-	return -1
+// waitsForRoom reports whether a receipt is a refusal that room would undo.
+func waitsForRoom(r *queue.Receipt) bool {
+	return r.Status == queue.Rejected && r.Code == queue.CodeSaturated
 }
 
 // markDraining makes the lines that still wait refused for the drain.
 func markDraining(receipts []queue.Receipt) {
 	for i := range receipts {
-		if receipts[i].Status == queue.Rejected && receipts[i].Code == queue.CodeSaturated {
+		if waitsForRoom(&receipts[i]) {
 			receipts[i].Code, receipts[i].Reason = queue.CodeDraining, ""
 			receipts[i].Error = "shutting down: send it again after the restart"
 		}
@@ -104,11 +168,14 @@ func markDraining(receipts []queue.Receipt) {
 }
 
 // awaitRoom waits until there may be room; false: it is not worth waiting.
-func (r *Runner) awaitRoom(ctx context.Context) bool {
+func (r *Runner) awaitRoom(ctx context.Context, room <-chan struct{}) bool {
+	if r.settings.Load().RejectWhenFull {
+		return false
+	}
 	retry := time.NewTimer(retryAfter)
 	defer retry.Stop()
 	select {
-	case <-r.room.wait():
+	case <-room:
 		return true
 	case <-retry.C:
 		return true
