@@ -3,7 +3,6 @@ package socket
 import (
 	"context"
 	"errors"
-	"time"
 
 	"breakwater/queue"
 )
@@ -17,7 +16,9 @@ type admission struct {
 	lines   []*judgedLine // of all batches
 	sent    int           // how many of lines have their receipt on its way
 	out     receiptRun
-	request []queue.Submission
+
+	request []queue.Submission // the lines that the store is asked for,
+	asked   []*judgedLine      // and the same lines here
 }
 
 // store has the lines stored and their receipts sent, batch by batch; then the end.
@@ -32,14 +33,17 @@ func (p *producer) store() {
 	p.receipts.finish(p.end())
 }
 
-// take waits for a batch and takes all that have come by then: while one commit was
-// under way the next ones gathered, and share the next commit.
+// take waits for a batch and takes what else has come by then: while one commit was
+// under way the next batches gathered, and share the next commit.
 func (a *admission) take() bool {
 	j, ok := <-a.producer.batches
 	for ok {
 		a.batches = append(a.batches, j)
 		for i := range j.lines {
 			a.lines = append(a.lines, &j.lines[i])
+		}
+		if len(a.lines) >= batchLines {
+			return true
 		}
 		select {
 		case j, ok = <-a.producer.batches:
@@ -50,132 +54,35 @@ func (a *admission) take() bool {
 	return len(a.batches) > 0
 }
 
-// admit asks the store until every line has its receipt. Lines that the store has no
-// room for are asked for again, in order, when there is room, unless they are to be
-// refused. A drain refuses them.
+// admit sends the receipts of all lines, each when it is due: at once where the store
+// has no part in it, else after the commit.
 func (a *admission) admit() {
-	for {
-		pending := a.pending()
-		if len(pending) > 0 {
-			if err := a.ask(pending); err != nil {
-				a.breakOff(err)
-				return
-			}
-			a.noteSaturation(pending)
-			if !a.server.options.Load().RejectWhenFull {
-				a.keepWaiting(pending)
-			}
-		}
-		a.answer()
-		if a.sent == len(a.lines) {
-			return
-		}
-		a.waitForRoom()
-	}
-}
-
-// pending returns the lines that have no receipt yet.
-func (a *admission) pending() []*judgedLine {
-	var pending []*judgedLine
-	for _, l := range a.lines[a.sent:] {
+	for _, l := range a.lines {
 		if l.pending {
-			pending = append(pending, l)
+			a.asked = append(a.asked, l)
+			a.request = append(a.request, l.submission)
 		}
 	}
-	return pending
-}
-
-// ask makes one request and files the receipts. A refusal of the whole request that
-// changed nothing is a receipt for each of its lines; any other error is returned.
-func (a *admission) ask(pending []*judgedLine) error {
-	a.request = a.request[:0]
-	for _, l := range pending {
-		a.request = append(a.request, l.submission)
-	}
-	// The drain must not take their turn from lines that were read before it.
-	result, err := a.server.intake.Admit(context.WithoutCancel(a.drain), a.peer, a.request)
-	refused, clean := refusal(err)
-	switch {
-	case err != nil && !clean:
-		return err
-	case err == nil:
-		if len(result.Receipts) != len(pending) {
-			return errors.New("the store has not answered every line")
-		}
-		a.head, a.stored = result.Head, true
-	}
-	for i, l := range pending {
-		l.pending = false
-		l.receipt = refused
-		if err == nil {
-			l.receipt = result.Receipts[i]
-		}
-	}
-	return nil
-}
-
-// refusal returns the receipt for lines of a request that failed and changed nothing;
-// clean is false if that is not certain.
-func refusal(err error) (r queue.Receipt, clean bool) {
-	switch {
-	case errors.Is(err, queue.ErrNoRoom):
-		return queue.Receipt{
-			Status: queue.Rejected,
-			Code:   queue.CodeStorageUnavailable,
-			Error:  "the disk has no room: send the line again later",
-		}, true
-	case errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return drainingReceipt(), true
-	}
-	return queue.Receipt{}, false
-}
-
-func refusedForRoom(r *queue.Receipt) bool {
-	return r.Status == queue.Rejected && r.Code == queue.CodeSaturated
-}
-
-// noteSaturation tells of the first line that found no room.
-func (a *admission) noteSaturation(asked []*judgedLine) {
-	for _, l := range asked {
-		if !refusedForRoom(&l.receipt) {
-			continue
-		}
-		m := &l.submission.Message
-		a.server.options.Load().Events.Saturated(m, l.receipt.Reason)
-		if n, tell := a.server.saturation.now(); tell {
-			a.log.Warn("no room for more lines", "code", queue.CodeSaturated, "reason", l.receipt.Reason, "times", n,
-				"trace_id", m.TraceID, "source_hash", m.SourceHash, "match_decision", m.Decision)
-		}
+	a.answer()
+	if len(a.asked) == 0 {
 		return
 	}
-}
-
-// keepWaiting makes the lines that found no room pending again. A drain answers them.
-func (a *admission) keepWaiting(asked []*judgedLine) {
-	draining := a.drain.Err() != nil
-	for _, l := range asked {
-		switch {
-		case !refusedForRoom(&l.receipt):
-		case draining:
-			l.receipt = drainingReceipt()
-		default:
-			l.pending = true
-		}
+	next := 0
+	// The drain must not take their turn from lines that were read before it.
+	err := a.server.intake.Stream(context.WithoutCancel(a.drain), a.peer, a.request,
+		func(receipts []queue.Receipt, head queue.Head) {
+			for i := range receipts {
+				a.asked[next].receipt, a.asked[next].pending = receipts[i], false
+				next++
+			}
+			a.head, a.stored = head, true
+			a.answer()
+		})
+	if err == nil && next < len(a.asked) {
+		err = errors.New("the store has not answered every line")
 	}
-}
-
-// waitForRoom waits until it is worth while to ask again, or the drain begins. Room may
-// return at once, and others may be quicker: without the pause this would be a busy loop
-// of commits.
-func (a *admission) waitForRoom() {
-	ctx, cancel := context.WithTimeout(a.drain, roomPoll)
-	defer cancel()
-	a.server.intake.Room(ctx)
-	pause := time.NewTimer(roomPause)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-a.drain.Done():
+	if err != nil {
+		a.breakOff(err)
 	}
 }
 
@@ -211,10 +118,13 @@ func (a *admission) finish() {
 	for _, j := range a.batches {
 		a.let(j)
 	}
+	// Cleared, so that they keep nothing alive until the next lines come.
 	clear(a.batches)
 	clear(a.lines)
 	clear(a.request)
-	a.batches, a.lines, a.request, a.sent = a.batches[:0], a.lines[:0], a.request[:0], 0
+	clear(a.asked)
+	a.batches, a.lines, a.sent = a.batches[:0], a.lines[:0], 0
+	a.request, a.asked = a.request[:0], a.asked[:0]
 }
 
 // end returns the line that closes the connection, or nil if there is nothing to say.

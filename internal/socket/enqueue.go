@@ -30,25 +30,17 @@ const (
 	// drainGrace is how long a connection is still read from when a drain has begun,
 	// so that lines already on their way get an answer, which is DRAINING.
 	drainGrace = 100 * time.Millisecond
-
-	// roomPoll is how long lines wait at most before the store is asked again
-	// whether it has room: free space on a disk comes without a word.
-	roomPoll = retryAfter
-	// roomPause is how long they wait at least.
-	roomPause = 5 * time.Millisecond
 )
 
 // Intake is where the lines go: the core's door, as this package needs it.
 type Intake interface {
-	// Admit stores lines of one producer, in order, and returns one receipt for each
-	// after the commit that made them durable (P1). With an error nothing was stored:
-	// queue.ErrNoRoom, queue.ErrClosed or ctx's. After any other error nobody knows,
-	// and no line is answered. It keeps nothing of lines.
-	Admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error)
-
-	// Room waits until the store may have room again after it refused a line. It may
-	// return early, and must when ctx ends.
-	Room(ctx context.Context)
+	// Stream stores lines of one producer, in order. It calls answered with the
+	// receipts of the next lines, each time that some are due: after the commit that
+	// made them durable (P1), or when they are refused. With them comes the trail's
+	// head. It returns when every line has its receipt, which may take as long as there
+	// is no room and the drain has not begun; with an error, after which nobody knows
+	// what became of the rest. It keeps nothing of lines.
+	Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission, answered func([]queue.Receipt, queue.Head)) error
 
 	// Head returns the trail's present head.
 	Head(ctx context.Context) (queue.Head, error)
@@ -59,7 +51,6 @@ type EnqueueOptions struct {
 	MaxLineBytes   int           // of one line, its end not counted; 0: 256 KiB
 	MaxIntakeBytes int64         // read but not yet stored, all connections together; 0: 32 MiB
 	ReceiptTimeout time.Duration // for a peer to take some of its receipts; 0: 5 s
-	RejectWhenFull bool          // on_saturated: answer instead of waiting for room
 	Events         EnqueueEvents
 	Log            hclog.Logger // nil: nothing is logged
 }
@@ -69,9 +60,6 @@ type EnqueueOptions struct {
 type EnqueueEvents struct {
 	// Answered: so many receipts of this status are on their way, after their commit.
 	Answered func(status queue.Status, n int)
-	// Saturated: the store had no room; this is the first line that was refused or has
-	// to wait.
-	Saturated func(first *queue.Message, reason queue.Saturation)
 	// ReceiptsDropped: so many receipts were not sent, as their peer did not read.
 	ReceiptsDropped func(n int)
 }
@@ -85,7 +73,6 @@ type EnqueueServer struct {
 	// Besides it each may hold one buffer that it is reading into.
 	budget      *semaphore.Weighted
 	budgetBytes int64
-	saturation  sharedOccasion
 }
 
 // NewEnqueueServer returns a server that hands lines to intake. The error names the
@@ -103,9 +90,8 @@ func NewEnqueueServer(intake Intake, o EnqueueOptions) (*EnqueueServer, error) {
 	return s, nil
 }
 
-// Reconfigure puts other options into force: for lines that are read from now on, and
-// MaxLineBytes and ReceiptTimeout for new connections. MaxIntakeBytes, Events and Log
-// stay what they were.
+// Reconfigure puts other options into force, for new connections. MaxIntakeBytes, Events
+// and Log stay what they were.
 func (s *EnqueueServer) Reconfigure(o EnqueueOptions) error {
 	old := s.options.Load()
 	o.MaxIntakeBytes, o.Events, o.Log = s.budgetBytes, old.Events, old.Log
@@ -146,18 +132,16 @@ func (e *EnqueueEvents) complete() {
 	if e.Answered == nil {
 		e.Answered = func(queue.Status, int) {}
 	}
-	if e.Saturated == nil {
-		e.Saturated = func(*queue.Message, queue.Saturation) {}
-	}
 	if e.ReceiptsDropped == nil {
 		e.ReceiptsDropped = func(int) {}
 	}
 }
 
 // Serve takes lines from the connections of l until ctx ends, which begins the drain:
-// what was read before is stored and answered, lines that wait for room and those that
-// are on their way are rejected as DRAINING, each connection gets its end line, and
-// Serve returns. Closing l cuts it short.
+// what was read before is stored and answered, what was still on its way is rejected as
+// DRAINING, each connection gets its end line, and Serve returns. That lines which wait
+// for room are rejected too is the intake's part, which has to be told of the drain.
+// Closing l cuts it short.
 func (s *EnqueueServer) Serve(ctx context.Context, l *Listener) error {
 	return l.Serve(ctx, s.handle)
 }
@@ -196,16 +180,4 @@ func stallEvents(e EnqueueEvents, log hclog.Logger) receiptEvents {
 		},
 		dropped: e.ReceiptsDropped,
 	}
-}
-
-// sharedOccasion is an occasionally for many goroutines.
-type sharedOccasion struct {
-	mu sync.Mutex
-	occasionally
-}
-
-func (o *sharedOccasion) now() (int, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.occasionally.now()
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,58 +23,72 @@ import (
 	"breakwater/storage/memstore"
 )
 
-// door is an Intake over the model store. Its fields are set before it is used, or
-// under its lock.
+// door is an Intake over the model store. What it waits for, a test brings about.
 type door struct {
 	*memstore.Store
+	hold chan struct{} // before it stores anything, until closed; nil: no wait
+	err  error         // of Stream
+	full bool          // lines that find no room wait for it, until the drain
+	room chan queue.Limits
+	stop chan struct{} // the drain
+	asks chan int      // hears how many lines each Stream had, while it has room to
+
 	mu     sync.Mutex
 	limits queue.Limits
-	err    error           // what Admit returns instead
-	hold   chan struct{}   // Admit waits until it is closed
-	room   chan struct{}   // tells of room
-	asked  chan int        // hears how many lines each Admit had, if there is room to
-	peers  map[uint32]bool // who came
 }
 
 func newDoor(t testing.TB) *door {
-	d := &door{Store: memstore.New(memstore.Options{}), room: make(chan struct{}, 1), asked: make(chan int, 1000), peers: map[uint32]bool{}}
+	d := &door{
+		Store: memstore.New(memstore.Options{}),
+		room:  make(chan queue.Limits),
+		stop:  make(chan struct{}),
+		asks:  make(chan int, 1000),
+	}
 	if _, err := d.Start(t.Context(), queue.StartRequest{Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func (d *door) Admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
-	d.mu.Lock()
-	limits, hold, err := d.limits, d.hold, d.err
-	d.peers[peer.UID] = true
-	d.mu.Unlock()
+func (d *door) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission, answered func([]queue.Receipt, queue.Head)) error {
 	select {
-	case d.asked <- len(lines):
+	case d.asks <- len(lines):
 	default:
 	}
-	if hold != nil {
-		<-hold
+	if d.hold != nil {
+		<-d.hold
 	}
-	if err != nil {
-		return queue.AdmitResult{}, err
+	for d.err == nil {
+		res, err := d.admit(ctx, peer, lines)
+		if err != nil {
+			return err
+		}
+		n := slices.IndexFunc(res.Receipts, func(r queue.Receipt) bool { return r.Code == queue.CodeSaturated })
+		if n < 0 || !d.full {
+			answered(res.Receipts, res.Head)
+			return nil
+		}
+		answered(res.Receipts[:n], res.Head)
+		lines = lines[n:]
+		select {
+		case l := <-d.room:
+			d.mu.Lock()
+			d.limits = l
+			d.mu.Unlock()
+		case <-d.stop:
+			refused := slices.Repeat([]queue.Receipt{{Status: queue.Rejected, Code: queue.CodeDraining, Error: "..."}}, len(lines))
+			answered(refused, res.Head)
+			return nil
+		}
 	}
-	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Limits: limits, Lines: lines})
+	return d.err
 }
 
-func (d *door) Room(ctx context.Context) {
-	select {
-	case <-d.room:
-	case <-ctx.Done():
-	}
-}
-
-// set changes the limits and says that there may be room.
-func (d *door) set(l queue.Limits) {
+func (d *door) admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
 	d.mu.Lock()
-	d.limits = l
+	limits := d.limits
 	d.mu.Unlock()
-	d.room <- struct{}{}
+	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Limits: limits, Lines: lines})
 }
 
 func (d *door) stored(t testing.TB) uint64 {
@@ -222,14 +238,21 @@ func TestEnqueue(t *testing.T) {
 			}
 		}
 	})
-	t.Run("knows who its producer is", func(t *testing.T) {
+	t.Run("says who sent it", func(t *testing.T) {
 		d := newDoor(t)
 		c, _ := enqueue(t, d, EnqueueOptions{})
 		c.send(t, message("k1")+"\n")
 		c.next(t)
-		x, err := d.Exception(t.Context(), 1)
-		if err != nil || len(d.peers) != 1 {
-			t.Errorf("%+v, peers %v, %v", x, d.peers, err)
+		var peers []queue.Peer
+		err := d.Trail(t.Context(), queue.TrailQuery{}, func(r queue.Record) bool {
+			if r.Event == queue.EventAccepted {
+				peers = append(peers, *r.Peer)
+			}
+			return true
+		})
+		self := queue.Peer{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), PID: int32(os.Getpid())}
+		if err != nil || !slices.Equal(peers, []queue.Peer{self}) {
+			t.Errorf("the trail says %v, %v; want %v", peers, err, self)
 		}
 	})
 }
@@ -265,10 +288,10 @@ func TestLastLine(t *testing.T) {
 }
 
 func TestEnqueueWhenFull(t *testing.T) {
-	t.Run("reject answers at once, and still knows duplicates", func(t *testing.T) {
+	t.Run("a refused line is told how and when to try again", func(t *testing.T) {
 		d := newDoor(t)
 		d.limits.MaxBacklog = 1
-		c, _ := enqueue(t, d, EnqueueOptions{RejectWhenFull: true})
+		c, _ := enqueue(t, d, EnqueueOptions{})
 		c.send(t, messages(1, 2)+messages(1, 1))
 		got := c.rest(t)
 		if len(got) != 4 || !strings.HasPrefix(got[1], `{"line":2,"status":"rejected","code":"QUEUE_SATURATED","reason":"max_backlog","retry_after_ms":500,"error":"`) ||
@@ -276,39 +299,24 @@ func TestEnqueueWhenFull(t *testing.T) {
 			t.Errorf("got %s", strings.Join(got, "\n"))
 		}
 	})
-	t.Run("block answers what is stored and goes on when there is room", func(t *testing.T) {
+	t.Run("what is stored is answered while the rest waits for room", func(t *testing.T) {
 		d := newDoor(t)
-		d.limits.MaxBacklog = 2
-		waits := make(chan string, 100)
-		events := EnqueueEvents{Saturated: func(m *queue.Message, reason queue.Saturation) { waits <- m.IdempotencyKey + " " + string(reason) }}
-		c, _ := enqueue(t, d, EnqueueOptions{Events: events})
+		d.full, d.limits.MaxBacklog = true, 2
+		c, _ := enqueue(t, d, EnqueueOptions{})
 		c.send(t, messages(1, 5))
 		for i := range 2 {
 			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"accepted"`, i+1)) {
 				t.Fatalf("got %s", got)
 			}
 		}
-		if got := <-waits; got != "k3 max_backlog" {
-			t.Errorf("first to wait: %s", got)
-		}
-		d.set(queue.Limits{MaxBacklog: 4})
+		d.room <- queue.Limits{MaxBacklog: 4}
 		for i := 2; i < 4; i++ {
 			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"accepted","seq":%d,`, i+1, i+1)) {
 				t.Fatalf("got %s", got)
 			}
 		}
-		d.set(queue.Limits{})
+		d.room <- queue.Limits{}
 		if got := c.rest(t); len(got) != 2 || !strings.HasPrefix(got[1], `{"event":"end","lines":5,"accepted":5,`) {
-			t.Errorf("got %s", strings.Join(got, "\n"))
-		}
-	})
-	t.Run("a full disk is answered, not waited out", func(t *testing.T) {
-		d := newDoor(t)
-		d.err = fmt.Errorf("write: %w", queue.ErrNoRoom)
-		c, _ := enqueue(t, d, EnqueueOptions{})
-		c.send(t, messages(1, 1))
-		got := c.rest(t)
-		if len(got) != 2 || !strings.HasPrefix(got[0], `{"line":1,"status":"rejected","code":"STORAGE_UNAVAILABLE","retry_after_ms":500,"error":"`) {
 			t.Errorf("got %s", strings.Join(got, "\n"))
 		}
 	})
@@ -331,7 +339,7 @@ func TestEnqueueDrain(t *testing.T) {
 		d.hold = make(chan struct{})
 		c, l := enqueue(t, d, EnqueueOptions{})
 		c.send(t, messages(1, 10))
-		<-d.asked
+		<-d.asks
 		l.cancel()
 		close(d.hold)
 		var last string
@@ -347,11 +355,12 @@ func TestEnqueueDrain(t *testing.T) {
 	})
 	t.Run("what waits for room is rejected", func(t *testing.T) {
 		d := newDoor(t)
-		d.limits.MaxBacklog = 1
+		d.full, d.limits.MaxBacklog = true, 1
 		c, l := enqueue(t, d, EnqueueOptions{})
 		c.send(t, messages(1, 3))
 		c.next(t)
 		l.cancel()
+		close(d.stop)
 		for i := 2; i <= 3; i++ {
 			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"rejected","code":"DRAINING","error":"`, i)) {
 				t.Errorf("got %s", got)
@@ -363,6 +372,24 @@ func TestEnqueueDrain(t *testing.T) {
 		if n := d.stored(t); n != 1 {
 			t.Errorf("%d stored", n)
 		}
+	})
+	t.Run("what comes after it has begun is rejected", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDoor(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			peer, done := pipeSession(ctx, enqueueServer(t, d, EnqueueOptions{}))
+			in := bufio.NewScanner(peer)
+			cancel()
+			synctest.Wait()
+			go io.WriteString(peer, messages(1, 1))
+			if !in.Scan() || !strings.HasPrefix(in.Text(), `{"line":1,"status":"rejected","code":"DRAINING","error":"`) {
+				t.Errorf("got %s", in.Text())
+			}
+			if !in.Scan() || !strings.HasPrefix(in.Text(), `{"event":"end","lines":1,`) {
+				t.Errorf("got %s", in.Text())
+			}
+			<-done
+		})
 	})
 	t.Run("an idle connection gets its end line", func(t *testing.T) {
 		c, l := enqueue(t, newDoor(t), EnqueueOptions{})
@@ -467,24 +494,6 @@ func TestIntakeIsBounded(t *testing.T) {
 	})
 }
 
-// A store that refuses for ever is asked now and then, not all the time.
-func TestWaitForRoomIsNoBusyLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
-		d.limits.MaxBacklog = 1
-		ctx, cancel := context.WithCancel(t.Context())
-		peer, done := pipeSession(ctx, enqueueServer(t, d, EnqueueOptions{}))
-		go io.Copy(io.Discard, peer)
-		io.WriteString(peer, messages(1, 2))
-		pass(time.Minute)
-		if n := len(d.asked); n < 100 || n > 130 {
-			t.Errorf("asked %d times in a minute", n)
-		}
-		cancel()
-		<-done
-	})
-}
-
 // While one batch is being stored the next ones gather and share a commit.
 func TestBatchesShareACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -498,7 +507,7 @@ func TestBatchesShareACommit(t *testing.T) {
 		}
 		close(d.hold)
 		synctest.Wait()
-		if first, second := <-d.asked, <-d.asked; first != 1 || second != queuedBatches {
+		if first, second := <-d.asks, <-d.asks; first != 1 || second != queuedBatches {
 			t.Errorf("%d and %d lines in the first two requests", first, second)
 		}
 		peer.Close()
@@ -579,7 +588,7 @@ func TestEnqueueOptions(t *testing.T) {
 	if err := s.Reconfigure(EnqueueOptions{MaxLineBytes: -1}); err == nil {
 		t.Error("a bad reload was taken")
 	}
-	if err := s.Reconfigure(EnqueueOptions{RejectWhenFull: true}); err != nil || !s.options.Load().RejectWhenFull {
+	if err := s.Reconfigure(EnqueueOptions{MaxLineBytes: 1000}); err != nil || s.options.Load().MaxLineBytes != 1000 {
 		t.Errorf("a good reload was not taken: %v", err)
 	}
 }
