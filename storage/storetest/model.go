@@ -1,0 +1,249 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"breakwater/queue"
+)
+
+// RunModel applies random programs to a store and to a model, and compares every
+// answer, every list, the counters and each record of the trail after every step.
+// At the end of a program the faults stop: what is open is worked off, which must
+// succeed, and the trail is checked by CheckTrail, which knows neither store.
+//
+// A failure prints the seed and the smallest program that shows it. -rapid.checks
+// says how many programs to run, -rapid.seed repeats one.
+func RunModel(t *testing.T, model, open Open) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMachine(rt, t, model, open)
+		defer m.close()
+		// Three steps at a time, so that a program of the library's usual length
+		// is long enough for a message to fail, die, come back and end.
+		rt.Repeat(map[string]func(*rapid.T){"steps": func(rt *rapid.T) {
+			for range 3 {
+				m.run(aStep.Draw(rt, "step"))
+			}
+		}})
+		m.finish()
+	})
+}
+
+// aStep draws the numbers that one step of a program makes its choices by, the
+// first of them being the verb. They say nothing of the state, so that any part
+// of a program is a program, and a failing one can be cut down.
+var aStep = rapid.SliceOfN(rapid.Uint16(), 48, 48)
+
+// choices hands out the numbers of a step, zeros when they are used up.
+type choices struct{ left []uint16 }
+
+// below returns the next choice from 0 to n-1. The library prefers small numbers;
+// the multiplication spreads them, and keeps the zero to which it shrinks them.
+func (c *choices) below(n int) int {
+	if len(c.left) == 0 {
+		return 0
+	}
+	v := uint32(c.left[0]) * 2654435761 >> 8 // Knuth, TAOCP 3, 6.4: 2³² over the golden ratio
+	c.left = c.left[1:]
+	return int(v) % n
+}
+
+// oneIn is true once in n times.
+func (c *choices) oneIn(n int) bool { return c.below(n) == n-1 }
+
+// of returns one of a list.
+func of[T any](c *choices, list ...T) T { return list[c.below(len(list))] }
+
+// machine runs a program on both stores.
+type machine struct {
+	*rapid.T
+	ctx          context.Context
+	model, other Harness
+	stores       [2]queue.Store // the model, the store under test
+	clock        *Clock
+	policy       queue.Policy
+
+	given  []held // every delivery there ever was
+	fresh  int    // idempotency keys used so far
+	told   uint64 // records compared so far
+	commit [2]struct {
+		records uint64
+		head    queue.Head
+	}
+}
+
+// held is a delivery and who has it.
+type held struct {
+	token queue.Token
+	owner queue.Owner
+}
+
+func newMachine(rt *rapid.T, t *testing.T, model, open Open) *machine {
+	m := &machine{
+		T: rt, ctx: context.Background(), clock: NewClock(),
+		policy: queue.Policy{
+			MaxAttempts: 3, MaxDeliveries: 5,
+			RetryInitial: time.Second, RetryMax: 10 * time.Second, OnDeadLetter: queue.HoldKey,
+		},
+	}
+	observe := func(i int) Options {
+		return Options{Committed: func(c queue.Commit) {
+			m.commit[i].records += uint64(c.Count)
+			m.commit[i].head = c.Head
+		}}
+	}
+	m.model, m.other = model(t, observe(0)), open(t, observe(1))
+	m.stores = [2]queue.Store{m.model.Store, m.other.Store}
+	m.start(false)
+	return m
+}
+
+func (m *machine) close() {
+	for _, h := range []Harness{m.model, m.other} {
+		if h.Close != nil {
+			h.Close()
+		}
+	}
+}
+
+func (m *machine) now() time.Time { return m.clock.Now() }
+
+// both calls a verb on both stores and compares the results.
+func both[R any](m *machine, what string, call func(queue.Store) (R, error)) R {
+	m.Helper()
+	want, err := call(m.stores[0])
+	if err != nil {
+		m.Fatalf("%s: the model says %v", what, err)
+	}
+	got, err := call(m.stores[1])
+	if err != nil {
+		m.Fatalf("%s: %v", what, err)
+	}
+	same(m, what, got, want)
+	return got
+}
+
+// same compares what the two stores said. cmp would be slow for what is the same
+// nearly always, so it only says what differs.
+func same[R any](m *machine, what string, got, want R) {
+	m.Helper()
+	g, w := plain(any(got)), plain(any(want))
+	if !reflect.DeepEqual(g, w) {
+		m.Fatalf("%s (-model +store):\n%s", what, cmp.Diff(w, g))
+	}
+}
+
+// run does one step and compares everything.
+func (m *machine) run(numbers []uint16) {
+	m.Helper()
+	c := choices{numbers}
+	verb := weighted[c.below(len(weighted))]
+	m.Logf("%s %v", verb, c.left)
+	verbs[verb](m, &c)
+	m.compare()
+}
+
+// compare holds everything that can be asked of the two stores against each other.
+func (m *machine) compare() {
+	m.Helper()
+	st := both(m, "status", func(s queue.Store) (queue.StoreStatus, error) { return s.Status(m.ctx, m.now()) })
+	if all := st.Backlog() + st.Done + st.Dead + st.Discarded; all != int64(st.LastSeq) {
+		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", all, st.LastSeq, st)
+	}
+	both(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
+	both(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
+	both(m, "new records", func(s queue.Store) (lines []string, err error) {
+		err = s.Trail(m.ctx, queue.TrailQuery{AfterN: m.told}, func(r queue.Record) bool {
+			lines = append(lines, string(r.AppendNDJSON(nil)))
+			return true
+		})
+		return lines, err
+	})
+	m.told = st.Records
+	for i, c := range m.commit {
+		if c.records != st.Records || c.head != st.Head {
+			m.Fatalf("observer %d was told of %d records up to %s, there are %d up to %s", i, c.records, c.head, st.Records, st.Head)
+		}
+	}
+}
+
+// finish stops the faults and works off what is left; then nothing may be open,
+// every message must be where its records say, and the trail must hold.
+func (m *machine) finish() {
+	m.Helper()
+	a := m.action()
+	both(m, "resume", func(s queue.Store) (any, error) { return nil, s.Resume(m.ctx, a) })
+	both(m, "release keys", func(s queue.Store) ([]queue.ActionResult, error) { return s.ReleaseKeys(m.ctx, a, keys) })
+	for round := 0; m.left() > 0; round++ {
+		if round > 200 {
+			m.Fatalf("%d messages are still open after %d rounds", m.left(), round)
+		}
+		m.clock.Pass(time.Minute)
+		m.clock.Step(time.Hour) // holds and schedules are on the wall
+		m.reclaim(100)
+		m.discardDead()
+		want := wants(worker("last"))
+		want.PerKey = 3
+		for _, h := range m.claim([]queue.Want{want}) {
+			m.settle([]queue.Settlement{{Token: h.token, Owner: h.owner, Verb: queue.Ack, At: m.now(), Outcome: "DONE"}})
+		}
+		m.compare()
+	}
+	m.discardDead()
+	m.compare()
+	m.checkEnds()
+}
+
+// left counts what is open.
+func (m *machine) left() int64 {
+	st, err := m.stores[1].Status(m.ctx, m.now())
+	if err != nil {
+		m.Fatalf("status: %v", err)
+	}
+	return st.Backlog()
+}
+
+// discardDead ends every dead letter.
+func (m *machine) discardDead() {
+	m.Helper()
+	letters := both(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
+	seqs := make([]uint64, len(letters))
+	for i, x := range letters {
+		seqs[i] = x.Seq
+	}
+	a := m.action()
+	both(m, "discard", func(s queue.Store) ([]queue.ActionResult, error) { return s.Discard(m.ctx, a, seqs) })
+}
+
+// checkEnds looks at what became of messages, and at the trail as a whole.
+func (m *machine) checkEnds() {
+	m.Helper()
+	st, err := m.stores[1].Status(m.ctx, m.now())
+	if err != nil {
+		m.Fatalf("status: %v", err)
+	}
+	// A look at what has ended reads its whole history: a few of them will do.
+	for seq := uint64(1); seq <= st.LastSeq; seq += 1 + st.LastSeq/8 {
+		both(m, fmt.Sprintf("exception %d", seq), func(s queue.Store) (queue.Exception, error) { return s.Exception(m.ctx, seq) })
+	}
+	var records []queue.Record
+	if err := m.stores[1].Trail(m.ctx, queue.TrailQuery{}, func(r queue.Record) bool { records = append(records, r); return true }); err != nil {
+		m.Fatalf("trail: %v", err)
+	}
+	for _, broken := range CheckTrail(records) {
+		m.Errorf("trail: %s", broken)
+	}
+	for i, s := range m.stores {
+		v, err := s.Verify(m.ctx, queue.VerifyOptions{Buckets: true, Witness: st.Head})
+		if err != nil || len(v.Findings) > 0 || !v.WitnessFound {
+			m.Fatalf("verify store %d: %+v, %v", i, v, err)
+		}
+	}
+}

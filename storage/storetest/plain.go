@@ -1,0 +1,85 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"breakwater/queue"
+)
+
+// plain returns an answer of a store without what need not be equal in two stores:
+// texts for people, the size of a file, nil or empty lists, and whatever a time
+// has besides the microseconds of its wall clock. It changes what it is given.
+func plain(answer any) any {
+	switch r := answer.(type) {
+	case queue.StoreStatus:
+		r.FileBytes, r.FreeBytes = 0, 0
+		if r.Paused != nil {
+			r.Paused.Since = wall(r.Paused.Since)
+		}
+		for i := range r.Oldest {
+			r.Oldest[i].AcceptedAt = wall(r.Oldest[i].AcceptedAt)
+		}
+		return r
+	case queue.Exception:
+		return plainException(r)
+	case []queue.Exception:
+		return each(r, plainException)
+	case queue.AdmitResult:
+		r.Receipts = each(r.Receipts, plainReceipt)
+		return r
+	case queue.ClaimResult:
+		r.Next = time.Time{} // see machine.claim
+		for i := range r.Deliveries {
+			r.Deliveries[i] = each(r.Deliveries[i], plainDelivery)
+		}
+		return r
+	case []queue.SettleResult:
+		return each(r, func(s queue.SettleResult) queue.SettleResult { s.Error = ""; return s })
+	case []queue.ActionResult:
+		return each(r, func(a queue.ActionResult) queue.ActionResult { a.Error = ""; return a })
+	case []queue.ExtendResult:
+		return each(r, func(e queue.ExtendResult) queue.ExtendResult { e.Deadline = wall(e.Deadline); return e })
+	case []queue.Reclaimed:
+		return slices.Concat(r)
+	case []string:
+		return slices.Concat(r)
+	}
+	return answer
+}
+
+// each returns fn of each element; nil for an empty list.
+func each[T any](list []T, fn func(T) T) []T {
+	var out []T
+	for _, x := range list {
+		out = append(out, fn(x))
+	}
+	return out
+}
+
+func plainException(x queue.Exception) queue.Exception {
+	for _, t := range []*time.Time{&x.NotBefore, &x.AcceptedAt, &x.Deadline, &x.DueAt, &x.SettledAt, &x.DeadAt} {
+		*t = wall(*t)
+	}
+	if x.HeldBy != "" {
+		x.HeldBy = "said in words"
+	}
+	x.Line = slices.Concat(x.Line)
+	return x
+}
+
+func plainReceipt(r queue.Receipt) queue.Receipt {
+	r.SettledAt = wall(r.SettledAt)
+	if r.Status == queue.Rejected {
+		r.Error = "said in words"
+	}
+	return r
+}
+
+func plainDelivery(d queue.Delivery) queue.Delivery {
+	d.AcceptedAt, d.Deadline = wall(d.AcceptedAt), wall(d.Deadline)
+	return d
+}
+
+// wall is the time on the wall clock, in UTC, as it is stored.
+func wall(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
