@@ -40,6 +40,7 @@ func needStrace(t *testing.T) {
 // touches the file system. What is there then is either nothing, or opens with
 // all of its contents; and the next opener leaves no trace of it.
 func TestCreationIsWholeOrAbsent(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	dir := scratch(t)
 	points, absent, whole := 0, 0, 0
@@ -175,6 +176,7 @@ func faults(lines []string) (ok, clean, stop, ghosts int) {
 // TestInjectedErrors: the system calls of real commits fail, one by one, and the
 // verdict is the right one each time.
 func TestInjectedErrors(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	dir := scratch(t)
 	base := newStore(t, 20)
@@ -228,6 +230,7 @@ func TestInjectedErrors(t *testing.T) {
 // make to the system fails once. The answer is success or one line in words,
 // and what was in the file before is there afterwards.
 func TestEverySystemCallMayFail(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	dir := scratch(t)
 	base := newStore(t, 20)
@@ -294,6 +297,7 @@ func failOnce(t *testing.T, role, call string, n int, path string) (met, failed 
 // TestKilledCleanStop: a clean stop that is cut off at any call leaves all that
 // was stored, and is not taken for a clean one unless it was.
 func TestKilledCleanStop(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	dir := scratch(t)
 	base := newStore(t, 20)

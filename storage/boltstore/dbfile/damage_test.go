@@ -188,6 +188,7 @@ func (n tally) want(t *testing.T, answers ...string) {
 }
 
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	base := richStore(t)
 	seed := damageSeed(t)
 	const rounds = 320

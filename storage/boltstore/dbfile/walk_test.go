@@ -18,6 +18,7 @@ import (
 // without a list of free pages, over small and large keys and values, and
 // buckets in buckets; after each, the walk agrees and counts what is there.
 func TestWalkAcceptsWhatBoltWrites(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
