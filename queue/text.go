@@ -11,3 +11,10 @@ func AppendText(dst []byte, s string) []byte { return appendQuoted(dst, s) }
 // AppendTime appends t as records of the trail spell it: RFC 3339 in UTC, with six
 // digits of a second, without quotes.
 func AppendTime(dst []byte, t time.Time) []byte { return appendTime(dst, t) }
+
+// ParseTime reads an RFC 3339 date and time by the rules of not_before: a time in
+// the distant past is 1970, a year after MaxYear is refused.
+func ParseTime(s string) (t time.Time, ok bool) {
+	t, reason := parseTimestamp(s)
+	return t, reason == ""
+}

@@ -1,0 +1,135 @@
+package handler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"breakwater/queue"
+	"breakwater/queue/handler"
+)
+
+func done(note string) queue.Answer {
+	return queue.Answer{Verb: queue.Ack, Outcome: "DONE", Note: note}
+}
+
+func retry(reason string) queue.Answer { return queue.Answer{Verb: queue.Retry, Reason: reason} }
+
+func TestParseAnswer(t *testing.T) {
+	until := time.Date(2026, 3, 31, 16, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name, line string
+		want       queue.Answer
+	}{
+		{"an outcome", `{"outcome":"POSTED","by":"alice","note":"n"}`, queue.Answer{Verb: queue.Ack, Outcome: "POSTED", By: "alice", Note: "n"}},
+		{"white space around", " \t{ \"outcome\" : \"A_1\" } \r", queue.Answer{Verb: queue.Ack, Outcome: "A_1"}},
+		{"a decoded text", `{"outcome":"P\u004fSTED"}`, queue.Answer{Verb: queue.Ack, Outcome: "POSTED"}},
+		{"no outcome", `{"by":"bob"}`, queue.Answer{Verb: queue.Ack, Outcome: "DONE", By: "bob"}},
+		{"an object of its own", `{"id":7,"Outcome":"x","lines":[1,{"retry":true}]}`, done("")},
+		{"verbs that are not meant", `{"outcome":"POSTED","retry":false,"hold":null,"reject":false}`, queue.Answer{Verb: queue.Ack, Outcome: "POSTED"}},
+		{"retry", `{"retry":true,"after_ms":5000,"reason":"locked"}`, queue.Answer{Verb: queue.Retry, After: 5 * time.Second, Reason: "locked"}},
+		{"retry at once", `{"retry":true,"after_ms":0}`, retry("")},
+		{"retry after a very long time", `{"retry":true,"after_ms":99999999999999999999999999}`, queue.Answer{Verb: queue.Retry, After: math.MaxInt64}},
+		{"release", `{"release":true,"reason":"r"}`, queue.Answer{Verb: queue.Release, Reason: "r"}},
+		{"hold", `{"hold":"2026-03-31T18:00:00+02:00","reason":"close"}`, queue.Answer{Verb: queue.Hold, Until: until, Reason: "close"}},
+		{"reject", `{"reject":true,"reason":"r","by":"alice"}`, queue.Answer{Verb: queue.Reject, Reason: "r", By: "alice"}},
+
+		{"nothing", ``, done("")},
+		{"text", `posted`, done("")},
+		{"an array", `[{"retry":true}]`, done("")},
+		{"a string", `"{}"`, done("")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := handler.ParseAnswer([]byte(c.line))
+			if got != c.want || err != nil {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseAnswer_what_is_malformed(t *testing.T) {
+	for _, c := range []struct {
+		name, line string
+		want       queue.Answer
+	}{
+		// The effect has happened: these settle.
+		{"a bad outcome", `{"outcome":"posted ok","note":"n"}`, done(`n; malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "\"posted ok\""`)},
+		{"a long outcome", `{"outcome":"` + strings.Repeat("A", 65) + `"}`, done(`malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "\"` + strings.Repeat("A", 63) + `"…`)},
+		{"an outcome of another kind", `{"outcome":7}`, done(`malformed answer: outcome is not a string: "7"`)},
+		{"by and note of another kind", `{"outcome":"POSTED","by":["a"],"note":1}`, queue.Answer{
+			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: "[\"a\"]"; note is not a string: "1"`,
+		}},
+		{"half an object", `{"outcome":"POSTED"`, done("malformed answer: the line is no JSON object: ")},
+		{"a name twice", `{"outcome":"POSTED","outcome":"A"}`, done(`malformed answer: the line is no JSON object: `)},
+		{"bad UTF-8", "{\"note\":\"\xff\"}", done(`malformed answer: the line is no JSON object: `)},
+		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: \"something follows the object\"")},
+		// The work is not done: these do not settle.
+		{"a verb of another kind", `{"retry":"yes"}`, retry(`malformed answer: retry is neither true nor false: "\"yes\""`)},
+		{"a release of another kind", `{"release":1,"reason":"r"}`, retry(`r; malformed answer: release is neither true nor false: "1"`)},
+		{"a reject of another kind", `{"reject":{}}`, retry(`malformed answer: reject is neither true nor false: "{}"`)},
+		{"a hold without a time", `{"hold":true}`, retry(`malformed answer: hold is not an RFC 3339 date and time: "true"`)},
+		{"a hold until nonsense", `{"hold":"tomorrow"}`, retry(`malformed answer: hold is not an RFC 3339 date and time: "\"tomorrow\""`)},
+		{"a hold for ever", `{"hold":"9999-01-01T00:00:00Z"}`, retry(`malformed answer: hold is not an RFC 3339 date and time: "\"9999-01-01T00:00:00Z\""`)},
+		{"a negative delay", `{"retry":true,"after_ms":-5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "-5"`)},
+		{"a delay with a fraction", `{"retry":true,"after_ms":1.5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "1.5"`)},
+		{"two verbs", `{"retry":true,"reject":true}`, retry(`malformed answer: it says more than one thing`)},
+		{"an outcome and a verb", `{"outcome":"POSTED","release":true}`, retry(`malformed answer: it says more than one thing`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := handler.ParseAnswer([]byte(c.line))
+			if !errors.Is(err, handler.ErrAnswer) {
+				t.Errorf("got error %v", err)
+			}
+			if strings.HasSuffix(c.want.Note, "object: ") { // what follows is the library's
+				if !strings.HasPrefix(got.Note, c.want.Note) {
+					t.Errorf("got note %q", got.Note)
+				}
+				got.Note = c.want.Note
+			}
+			if got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestParseAnswer_a_line_over_the_limit_is_none(t *testing.T) {
+	line := `{"retry":true,"reason":"` + strings.Repeat("x", 64<<10) + `"}`
+	if got, err := handler.ParseAnswer([]byte(line)); got != done("") || err != nil {
+		t.Errorf("got %.100v, %v", got, err)
+	}
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	f.Add([]byte(`{"outcome":"POSTED","by":"a","note":"n"}`))
+	f.Add([]byte(`{"retry":true,"after_ms":5,"reason":"r"}`))
+	f.Add([]byte(`{"hold":"2026-03-31T18:00:00Z"}`))
+	f.Add([]byte(`{"reject":true,"release":1}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		a, err := handler.ParseAnswer(line)
+		if a.Verb < queue.Ack || a.Verb > queue.Reject || a.Unavailable || a.After < 0 {
+			t.Fatalf("%q: %+v", line, a)
+		}
+		if a.Verb == queue.Ack != queue.ValidOutcome(a.Outcome) {
+			t.Fatalf("%q: outcome %q", line, a.Outcome)
+		}
+		if a.Verb == queue.Hold && a.Until.IsZero() {
+			t.Fatalf("%q: holds until nothing", line)
+		}
+		// Whatever is not settled was said by a verb of an object that everybody
+		// can read.
+		var o map[string]any
+		if a.Verb != queue.Ack {
+			if err := json.Unmarshal(line, &o); err != nil {
+				t.Fatalf("%q: %+v, and it is not JSON: %v", line, a, err)
+			}
+		}
+		if err != nil && a.Note == "" && a.Reason == "" {
+			t.Fatalf("%q: %v is told to nobody", line, err)
+		}
+	})
+}

@@ -1,0 +1,38 @@
+// Package handler has the handlers that are built in: what becomes of an
+// exception that is not left to consumers.
+//
+//	log     acks; the record in the trail is the effect
+//	exec    runs a command for each delivery
+//
+// A handler is given one delivery at a time and returns an [queue.Answer]. It knows
+// nothing of leases, stores or scheduling, and it never decides that an exception
+// is lost: whatever cannot be understood as success is a retry, whatever could not
+// even begin is "handler unavailable", which counts as nothing.
+//
+// # What a command is given
+//
+// The delivery object on its standard input, as one line: see [AppendDelivery]. In
+// a clean environment: PATH, the variables its configuration names, and
+// BREAKWATER_SEQ, _IDEMPOTENCY_KEY, _TRACE_ID, _ROUTE, _DELIVERY and _REDELIVERED.
+// A value that an environment cannot carry (a NUL byte) is left out rather than
+// changed: two keys must never look like one. The object always has it.
+//
+// # What its exit says
+//
+//	0              ack, with what the first line of its output says (ParseAnswer)
+//	65             reject: to the dead letters
+//	69, 77, 78     unavailable: the route waits, nothing is counted
+//	75, all others retry; death by a signal and the time limit too
+//
+// These are the names of sysexits.h: EX_DATAERR, EX_UNAVAILABLE, EX_NOPERM,
+// EX_CONFIG, EX_TEMPFAIL.
+//
+// # How it ends
+//
+// A command leads a process group of its own, and when it has ended, for whatever
+// reason, the rest of its group is killed: nothing of a delivery may still be at
+// work when the next one of its key begins. If the daemon itself is killed, the
+// kernel kills the command; its children are left to the service manager, which
+// kills what remains of a unit before it starts it again. A redelivery says so
+// (BREAKWATER_REDELIVERED), and the delivery's number tells old from new.
+package handler

@@ -1,0 +1,189 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"breakwater/queue"
+)
+
+const (
+	// stopGrace is how long before its time limit a command is asked to end
+	// (SIGTERM) before it is made to, but no more than a tenth of the limit.
+	stopGrace = 2 * time.Second
+	// drainGrace is how long the pipes of a command that has ended, and whose
+	// group was killed, may still be held open: by a process that left the group.
+	drainGrace = 500 * time.Millisecond
+)
+
+// ExecOptions says which command to run.
+type ExecOptions struct {
+	// Name is the handler's name in the configuration.
+	Name string
+	// Command is the program and its arguments; no shell sees it. A program
+	// without a slash is looked for in PATH each time.
+	Command []string
+	// Timeout is the command's time limit, the grace after SIGTERM included.
+	Timeout time.Duration
+	// Env names the variables that are passed on besides PATH.
+	Env []string
+	// LookupEnv is where their values come from; nil: the process's environment.
+	LookupEnv func(name string) (value string, ok bool)
+}
+
+// Exec runs a command for each delivery; see the package comment. It may be used by
+// several goroutines.
+type Exec struct {
+	name    string
+	command []string
+	timeout time.Duration
+	env     []string // what does not depend on the delivery
+}
+
+// NewExec returns the handler. The error names the option that is wrong. That the
+// program can be run is not checked here: it may come and go, and each delivery
+// finds out.
+func NewExec(o ExecOptions) (*Exec, error) {
+	if len(o.Command) == 0 || o.Command[0] == "" {
+		return nil, fmt.Errorf("handler %s: option Command is missing", o.Name)
+	}
+	if o.Timeout <= 0 {
+		return nil, fmt.Errorf("handler %s: option Timeout cannot be %v", o.Name, o.Timeout)
+	}
+	env, err := passedEnv(o.Env, o.LookupEnv)
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: option Env: %w", o.Name, err)
+	}
+	return &Exec{name: o.Name, command: o.Command, timeout: o.Timeout, env: env}, nil
+}
+
+// Handle runs the command and returns what its exit means. It returns soon after
+// ctx has ended: that is the end of a grace already (the drain's), so the command's
+// group is killed at once.
+func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
+	if ctx.Err() != nil {
+		return cutOff
+	}
+	stdin := append(AppendDelivery(nil, d, false), '\n')
+	var out firstLine
+	var diag tail
+	cmd := exec.Command(e.command[0], e.command[1:]...)
+	cmd.Env = deliveryEnv(e.env, d)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &diag
+	cmd.WaitDelay = drainGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+
+	stopped, err := e.run(ctx, cmd)
+	if err != nil {
+		return queue.Unavailable("cannot start: "+err.Error(), 0)
+	}
+	if cmd.ProcessState == nil { // somebody else has reaped it
+		return queue.Answer{Verb: queue.Retry, Reason: "how it ended is not known", Stderr: diag.text()}
+	}
+	a := e.judge(stopped, cmd.ProcessState.Sys().(syscall.WaitStatus), &out, &diag)
+	a.Stderr = diag.text()
+	return a
+}
+
+// run starts the command and waits until it has ended, all of it. The error is that
+// it did not start.
+//
+// The kernel sends the parent-death signal when the thread that started the child
+// ends, not the process: so this goroutine keeps its thread until the child is gone.
+func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	closeOnExec()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	pid := cmd.Process.Pid
+	exited, stopped := make(chan struct{}), make(chan stop)
+	go func() { stopped <- e.guard(ctx, pid, exited) }()
+	awaitExit(pid)
+	close(exited)
+	why := <-stopped
+	// The child is a zombie still, so that its number can be nobody else's: the
+	// last moment at which its group may safely be named.
+	killGroup(pid, syscall.SIGKILL)
+	// What Wait adds are errors of the pipes: the exit status alone decides.
+	_ = cmd.Wait()
+	return why, nil
+}
+
+// stop is why a command was stopped; zero: it was not.
+type stop int
+
+const (
+	byLimit stop = iota + 1
+	byContext
+)
+
+// guard stops the command's group at its time limit, or when ctx ends, until the
+// command has exited.
+func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why stop) {
+	grace := min(stopGrace, e.timeout/10)
+	limit := time.NewTimer(e.timeout - grace)
+	defer limit.Stop()
+	for {
+		select {
+		case <-exited:
+			return why
+		case <-ctx.Done():
+			killGroup(pid, syscall.SIGKILL)
+			return byContext
+		case <-limit.C:
+			if why == byLimit {
+				killGroup(pid, syscall.SIGKILL)
+				return why
+			}
+			why = byLimit
+			killGroup(pid, syscall.SIGTERM)
+			limit.Reset(grace)
+		}
+	}
+}
+
+// The exits that mean something, as sysexits.h has them.
+const (
+	exitData        = 65 // EX_DATAERR
+	exitUnavailable = 69 // EX_UNAVAILABLE
+	exitNoPerm      = 77 // EX_NOPERM
+	exitConfig      = 78 // EX_CONFIG
+)
+
+// cutOff is the answer of a command that was not given its time.
+var cutOff = queue.Answer{Verb: queue.Release, Reason: "cut off"}
+
+// judge turns the end of a command into an answer. After it was told to stop, its
+// exit status means nothing: many a program ends with 0 on SIGTERM, its work undone.
+func (e *Exec) judge(stopped stop, ws syscall.WaitStatus, out *firstLine, diag *tail) queue.Answer {
+	switch {
+	case stopped == byContext:
+		return cutOff
+	case stopped == byLimit:
+		return queue.Answer{Verb: queue.Retry, Reason: fmt.Sprintf("time limit of %v", e.timeout)}
+	case ws.Signaled():
+		return queue.Answer{Verb: queue.Retry, Reason: "killed by a signal: " + ws.Signal().String()}
+	}
+	reason := fmt.Sprintf("exit status %d", ws.ExitStatus())
+	if last := diag.lastLine(); last != "" {
+		reason += ": " + last
+	}
+	switch ws.ExitStatus() {
+	case 0:
+		// The answer says itself what is wrong with it, for the trail.
+		a, _ := ParseAnswer(out.line())
+		return a
+	case exitData:
+		return queue.Answer{Verb: queue.Reject, Reason: reason}
+	case exitUnavailable, exitNoPerm, exitConfig:
+		return queue.Unavailable(reason, 0)
+	}
+	return queue.Answer{Verb: queue.Retry, Reason: reason}
+}
