@@ -293,13 +293,13 @@ func TestLedger(t *testing.T) {
 func TestCrash(t *testing.T) {
 	t.Run("between_any_two_steps_loses_nothing", func(t *testing.T) {
 		s := smallSizes()
-		s.pace, s.fanIn = 0, 2
+		s.headKeys, s.pace, s.fanIn = 20, 0, 2
 		m := newMachine(t, s)
 		steps := map[string]int{}
-		for n := 0; n < 900; n += 30 {
+		for n := 0; n < 360; n += 30 {
 			var batch []Entry
 			for i := range 30 {
-				batch = append(batch, m.next((n+i)*7%500, StateOpen))
+				batch = append(batch, m.next((n+i)*7%250, StateOpen))
 			}
 			m.put(t, batch)
 			for busy := true; busy; {
@@ -310,7 +310,7 @@ func TestCrash(t *testing.T) {
 				m.commit(t)
 				m.reopen(t)
 				m.bounded(t)
-				m.get(t, numbered(len(steps)*n%500))
+				m.get(t, numbered(len(steps)*n%250))
 			}
 			m.compare(t)
 		}
@@ -325,12 +325,12 @@ func TestCrash(t *testing.T) {
 
 	t.Run("with_a_rollback_between_any_two_steps_loses_nothing", func(t *testing.T) {
 		s := smallSizes()
-		s.pace, s.fanIn = 0, 2
+		s.headKeys, s.pace, s.fanIn = 20, 0, 2
 		m := newMachine(t, s)
-		for n := 0; n < 600; n += 30 {
+		for n := 0; n < 240; n += 30 {
 			var batch []Entry
 			for i := range 30 {
-				batch = append(batch, m.next((n+i)*7%300, StateDone))
+				batch = append(batch, m.next((n+i)*7%150, StateDone))
 			}
 			m.put(t, batch)
 			m.commit(t)

@@ -191,6 +191,26 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+func TestLive(t *testing.T) {
+	t.Run("counts_a_key_once_though_forget_and_retention_both_take_it", func(t *testing.T) {
+		s := smallSizes()
+		s.pace, s.fanIn = 0, 2
+		m := newMachine(t, s)
+		m.l.SetKeep(func(e Entry) bool { return e.State != StateDiscarded })
+		m.put(t, []Entry{m.next(0, StateDiscarded)})
+		for n := 1; len(m.l.jobs) == 0 || m.l.jobs[0].level != 0; n++ {
+			m.put(t, []Entry{m.next(n, StateOpen)})
+			for len(m.l.jobs) > 0 && m.l.jobs[0].level == sealing {
+				m.maintain(t, 1)
+			}
+		}
+		m.put(t, []Entry{m.next(0, StateForgotten)}) // while the merge waits
+		for m.maintain(t, 1000) {
+		}
+		m.compare(t)
+	})
+}
+
 // filler puts heads full of other keys, starting with key n, and maintains.
 func (m *machine) filler(t fataler, n, heads int) {
 	for i := range heads * m.sizes.headKeys {
