@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -164,6 +166,97 @@ func TestDamage(t *testing.T) {
 			t.Errorf("a bucket is gone and Open says %v", err)
 		}
 	})
+}
+
+// forge stores a value with a right checksum.
+func forge(t *testing.T, b *bolt.Bucket, key []byte, body []byte) {
+	t.Helper()
+	value := append(make([]byte, crcLen), body...)
+	sign(key, value)
+	put(t, b, key, value)
+}
+
+func TestCheck(t *testing.T) {
+	// What no flipped bit makes, but a fault of this program might: every
+	// checksum is right.
+	cases := map[string]func(t *testing.T, m *machine, s *segment){
+		"records out of order": func(t *testing.T, m *machine, s *segment) {
+			b := m.tx.Bucket(bucketBlocks)
+			key, value := b.Cursor().Seek(segmentKey(s.id, Key{}))
+			first, rest, _ := cutRecord(value[crcLen:])
+			second, rest, _ := cutRecord(rest)
+			forge(t, b, key, slices.Concat(second, first, rest))
+		},
+		"stored under another key": func(t *testing.T, m *machine, s *segment) {
+			b := m.tx.Bucket(bucketBlocks)
+			key, value := b.Cursor().Seek(segmentKey(s.id, Key{}))
+			other := bytes.Clone(key)
+			other[len(other)-1]--
+			text := bytes.Clone(value[crcLen:])
+			if err := b.Delete(key); err != nil {
+				t.Fatal(err)
+			}
+			forge(t, b, other, text)
+		},
+		"the filter denies": func(t *testing.T, m *machine, s *segment) {
+			clear(s.filter.bits)
+		},
+		"the manifest says": func(t *testing.T, m *machine, s *segment) {
+			b := m.tx.Bucket(bucketBlocks)
+			key, _ := b.Cursor().Seek(segmentKey(s.id, Key{}))
+			if err := b.Delete(key); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"in no manifest": func(t *testing.T, m *machine, s *segment) {
+			forge(t, m.tx.Bucket(bucketFilters), segmentKey(12345, numbered(1)), make([]byte, pieceLen-crcLen))
+		},
+		"not a segment's key": func(t *testing.T, m *machine, s *segment) {
+			forge(t, m.tx.Bucket(bucketBlocks), []byte("x"), nil)
+		},
+		"record cut short": func(t *testing.T, m *machine, s *segment) {
+			b := m.tx.Bucket(bucketBlocks)
+			key, value := b.Cursor().Seek(segmentKey(s.id, Key{}))
+			forge(t, b, key, bytes.Clone(value[crcLen:len(value)-1]))
+		},
+	}
+	for what, harm := range cases {
+		t.Run("finds_"+strings.ReplaceAll(what, " ", "_"), func(t *testing.T) {
+			m := damaged(t)
+			if err := m.l.Check(m.tx); err != nil {
+				t.Fatal(err)
+			}
+			harm(t, m, m.l.segments[len(m.l.segments)-1])
+			err := m.l.Check(m.tx)
+			if !errors.Is(err, queue.ErrDamaged) || !strings.Contains(err.Error(), what) {
+				t.Errorf("Check says %v", err)
+			}
+		})
+	}
+}
+
+func TestManifest(t *testing.T) {
+	for name, text := range map[string]string{
+		"not_JSON":                          `{`,
+		"of_a_later_format":                 `{"version":2}`,
+		"with_too_many_records":             `{"version":1,"segments":[{"id":1,"records":1000000000}]}`,
+		"with_fewer_than_no_records":        `{"version":1,"segments":[{"id":1,"records":-1}]}`,
+		"with_records_that_are_not_there":   `{"version":1,"segments":[{"id":1,"records":9}]}`,
+		"with_a_merge_of_nothing":           `{"version":1,"jobs":[{"level":1}]}`,
+		"with_a_merge_of_unknown_segments":  `{"version":1,"segments":[{"id":1}],"jobs":[{"level":1,"inputs":[2]}]}`,
+		"with_a_merge_of_strangers":         `{"version":1,"segments":[{"id":3},{"id":2},{"id":1}],"jobs":[{"level":1,"inputs":[3,1]}]}`,
+		"with_a_merge_beyond_the_last":      `{"version":1,"segments":[{"id":1}],"jobs":[{"level":1,"inputs":[1,0]}]}`,
+		"with_a_frozen_head_beyond_the_log": `{"version":1,"frozen":7}`,
+		"with_a_count_beyond_the_log":       `{"version":1,"live_at":7}`,
+	} {
+		t.Run(name+"_is_refused", func(t *testing.T) {
+			m := newMachine(t, smallSizes())
+			forge(t, m.tx.Bucket(bucketManifest), manifestKey, []byte(text))
+			if l, err := Open(m.tx); err == nil {
+				t.Errorf("opened: %+v", l)
+			}
+		})
+	}
 }
 
 // cleared says whether a key belongs to what a job is about to delete: nothing

@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -67,6 +68,13 @@ func mayHold(words []uint64, k Key) bool {
 		all &= bits[low>>6%lineWords] >> (low & 63)
 	}
 	return all&1 != 0
+}
+
+// grow makes room for so many more records, so that a large filter is not
+// copied while it grows.
+func (f *filter) grow(records int) {
+	runs := records/runRecords + 1
+	f.bits, f.last = slices.Grow(f.bits, runs*pieceWords), slices.Grow(f.last, runs)
 }
 
 // add appends the piece of the next run.

@@ -32,7 +32,7 @@ const sealing = -1
 
 // resume restores a job from the manifest and the blocks it has written.
 func resume(tx *bolt.Tx, line jobLine, repaired repairFunc) (*job, error) {
-	j := &job{level: line.Level, out: &segment{id: line.Out}, inputs: line.Inputs, clearing: line.Clearing}
+	j := &job{level: line.Level, out: &segment{id: line.Out, tier: line.Tier}, inputs: line.Inputs, clearing: line.Clearing}
 	if j.clearing {
 		return j, nil
 	}
@@ -195,7 +195,6 @@ func (l *Ledger) publish(tx *bolt.Tx, j *job) error {
 		l.segments = slices.Delete(l.segments, at, at+len(j.inputs))
 	}
 	if j.out.records > 0 {
-		j.out.tier = min(j.level+1, l.sizes.topTier)
 		l.segments = slices.Insert(l.segments, at, j.out)
 	}
 	j.clearing = true
@@ -227,7 +226,7 @@ func (l *Ledger) clear(tx *bolt.Tx, j *job, budget int) (int, error) {
 		return budget, err
 	}
 	l.jobs = slices.DeleteFunc(l.jobs, func(other *job) bool { return other == j })
-	l.plan()
+	l.plan() // the level is free again
 	return budget - left/discount, l.save(tx)
 }
 

@@ -61,6 +61,7 @@ type Ledger struct {
 	floor     uint64 // log values below are sealed
 	frozenEnd uint64 // log values in [floor, frozenEnd) are in the frozen head
 	live      int64
+	sweep     bool  // asked for and not begun
 	owed      int   // bytes of work that Put owes, see pace
 	written   int64 // bytes of blocks written since Open
 }
@@ -177,9 +178,10 @@ func (l *Ledger) Reload(tx *bolt.Tx) error {
 	}
 	l.nextID, l.floor, l.frozenEnd, l.owed = m.NextID, m.Floor, m.Frozen, 0
 	l.nextLog, l.live = m.Floor, m.Live
-	l.segments, l.jobs, l.repairs = nil, nil, nil
+	l.segments, l.jobs, l.repairs, l.sweep = nil, nil, nil, false
 	for _, line := range m.Segments {
 		s := &segment{id: line.ID, tier: line.Tier}
+		s.filter.grow(line.Records)
 		if err := s.load(tx, l.repaired); err != nil {
 			return err
 		}

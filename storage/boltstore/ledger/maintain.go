@@ -78,7 +78,7 @@ func (l *Ledger) freeze(tx *bolt.Tx) error {
 	}
 	l.active, l.frozen = l.frozen, l.active
 	l.frozenEnd = l.nextLog
-	l.begin(sealing, nil)
+	l.begin(sealing, 0, nil)
 	return l.save(tx)
 }
 
@@ -87,26 +87,65 @@ func (l *Ledger) freeze(tx *bolt.Tx) error {
 // because tiers ascend with age.
 func (l *Ledger) plan() {
 	for level := 0; level <= l.sizes.topTier; level++ {
-		if slices.ContainsFunc(l.jobs, func(j *job) bool { return j.level == level }) {
-			continue
+		if inputs := l.ofTier(level); len(inputs) >= l.sizes.fanIn && l.jobOf(level) == nil {
+			l.begin(level, min(level+1, l.sizes.topTier), inputs)
 		}
-		var inputs []uint64
-		for _, s := range l.segments {
-			if s.tier == level {
-				inputs = append(inputs, s.id)
-			}
-		}
-		if len(inputs) >= l.sizes.fanIn {
-			l.begin(level, inputs)
+	}
+	if seal := l.jobOf(sealing); l.sweep && len(l.segments) > 0 && (seal == nil || seal.clearing) {
+		oldest := l.segments[len(l.segments)-1].tier
+		if l.jobOf(oldest) == nil {
+			l.begin(oldest, oldest, l.ofTier(oldest))
+			l.sweep = false
 		}
 	}
 }
 
+// ofTier returns the ids of a tier's segments, newest first.
+func (l *Ledger) ofTier(tier int) []uint64 {
+	var ids []uint64
+	for _, s := range l.segments {
+		if s.tier == tier {
+			ids = append(ids, s.id)
+		}
+	}
+	return ids
+}
+
+// jobOf returns the job of a level, or nil.
+func (l *Ledger) jobOf(level int) *job {
+	for _, j := range l.jobs {
+		if j.level == level {
+			return j
+		}
+	}
+	return nil
+}
+
 // begin adds a job. The caller saves the manifest.
-func (l *Ledger) begin(level int, inputs []uint64) {
-	l.jobs = append(l.jobs, &job{level: level, out: &segment{id: l.nextID}, inputs: inputs})
+func (l *Ledger) begin(level, tier int, inputs []uint64) {
+	j := &job{level: level, out: &segment{id: l.nextID, tier: tier}, inputs: inputs}
+	for _, s := range l.segments {
+		if slices.Contains(inputs, s.id) {
+			j.out.filter.grow(s.records)
+		}
+	}
 	l.nextID++
+	l.jobs = append(l.jobs, j)
 	slices.SortFunc(l.jobs, func(a, b *job) int { return cmp.Compare(a.level, b.level) })
+}
+
+// Sweep asks for a round of retention without waiting for the next merge: the
+// head is sealed, and the oldest tier, where most of what has expired lies, is
+// rewritten, all in the bounded steps of Put and Maintain. It costs as much as a
+// merge of that tier, so it is for when Live comes near its limit, or once a
+// day; a crash before the rewriting begins forgets the request.
+func (l *Ledger) Sweep(tx *bolt.Tx) error {
+	l.sweep = true
+	if l.active.keys > 0 {
+		return l.freeze(tx)
+	}
+	l.plan()
+	return l.save(tx)
 }
 
 // repair is a piece of filter that was found damaged and rebuilt in memory.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -209,6 +210,39 @@ func TestLive(t *testing.T) {
 		}
 		m.compare(t)
 	})
+}
+
+func TestSweep(t *testing.T) {
+	for _, heads := range []int{0, 1, 3, 5, 9} {
+		t.Run(fmt.Sprintf("lets_go_of_what_%d_heads_and_a_bit_hold", heads), func(t *testing.T) {
+			m := newMachine(t, smallSizes())
+			n := heads*m.sizes.headKeys + 7
+			for i := range n {
+				m.put(t, []Entry{m.next(i, StateDone)})
+			}
+			for m.maintain(t, 1000) {
+			}
+			m.put(t, []Entry{m.next(n, StateOpen)})
+			m.l.SetKeep(func(Entry) bool { return false })
+			for sweeps := 0; m.l.Live() > 1; sweeps++ {
+				if sweeps > 4 { // one a tier, and one for the head
+					t.Fatalf("%d of %d keys are still there", m.l.Live(), n)
+				}
+				if err := m.l.Sweep(m.tx); err != nil {
+					t.Fatal(err)
+				}
+				for m.maintain(t, 300) {
+				}
+			}
+			e, ok, err := m.l.Get(m.tx, numbered(n))
+			if err != nil || !ok || e.State != StateOpen {
+				t.Fatalf("the open entry: %+v, %v, %v", e, ok, err)
+			}
+			if err := m.l.Check(m.tx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 // filler puts heads full of other keys, starting with key n, and maintains.

@@ -41,6 +41,7 @@ type segmentLine struct {
 // jobLine is a job in the manifest.
 type jobLine struct {
 	Out      uint64   `json:"out"`
+	Tier     int      `json:"tier"`  // of the new segment
 	Level    int      `json:"level"` // tier of the inputs, -1: the frozen head
 	Inputs   []uint64 `json:"inputs,omitempty"`
 	Cursor   *Key     `json:"cursor,omitempty"` // done up to here, where records were dropped
@@ -81,7 +82,36 @@ func readManifest(tx *bolt.Tx) (*manifest, error) {
 	if m.Version != manifestVersion {
 		return nil, fmt.Errorf("ledger: manifest has version %d, this program knows %d", m.Version, manifestVersion)
 	}
+	if !m.sound(tx.Size() / recordFixed) {
+		return nil, damage(bucketManifest, manifestKey, "its parts do not fit together")
+	}
 	return m, nil
+}
+
+// sound says whether segments have no more records than the file can hold, and
+// whether jobs fit the segments: a checksum does not prove that it was this
+// program that wrote the manifest.
+func (m *manifest) sound(maxRecords int64) bool {
+	for _, s := range m.Segments {
+		if s.Records < 0 || int64(s.Records) > maxRecords {
+			return false
+		}
+	}
+	for _, j := range m.Jobs {
+		if j.Clearing || j.Level == sealing {
+			continue
+		}
+		at := slices.IndexFunc(m.Segments, func(s segmentLine) bool { return len(j.Inputs) > 0 && s.ID == j.Inputs[0] })
+		if at < 0 || at+len(j.Inputs) > len(m.Segments) {
+			return false
+		}
+		for i, id := range j.Inputs {
+			if m.Segments[at+i].ID != id {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // save writes the manifest of the ledger as it is in memory.
@@ -98,7 +128,7 @@ func (l *Ledger) save(tx *bolt.Tx) error {
 		m.Segments = append(m.Segments, segmentLine{ID: s.id, Tier: s.tier, Records: s.records})
 	}
 	for _, j := range l.jobs {
-		line := jobLine{Out: j.out.id, Level: j.level, Clearing: j.clearing, Inputs: slices.Clone(j.inputs)}
+		line := jobLine{Out: j.out.id, Tier: j.out.tier, Level: j.level, Clearing: j.clearing, Inputs: slices.Clone(j.inputs)}
 		if j.begun {
 			line.Cursor = &j.cursor
 		}
