@@ -1,0 +1,83 @@
+package boltstore
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"breakwater/queue"
+	"breakwater/storage/storetest"
+)
+
+func TestStore(t *testing.T)      { storetest.Run(t, openHarness(0)) }
+
+// openHarness opens stores in temporary files. A crash is the file as the disk has
+// it at that moment, without the last process's clean stop.
+func openHarness(window int) storetest.Open {
+	return func(t testing.TB, o storetest.Options) storetest.Harness {
+		h := &harness{t: t, options: Options{
+			Path: filepath.Join(t.TempDir(), "breakwater.db"), Window: window, Committed: o.Committed,
+		}}
+		h.open()
+		return storetest.Harness{Store: h.store, Crash: h.crash, Reopen: h.reopen, Close: h.close}
+	}
+}
+
+type harness struct {
+	t       testing.TB
+	options Options
+	store   *Store
+	copies  int
+}
+
+func (h *harness) open() {
+	s, err := Open(h.options)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.store = s
+}
+
+// crash copies the file while nothing is being committed, and goes on with the
+// copy: what kill -9 leaves behind.
+func (h *harness) crash() queue.Store {
+	h.copies++
+	to := filepath.Join(h.t.TempDir(), "breakwater.db")
+	copyFile(h.t, h.options.Path, to)
+	h.close()
+	h.options.Path = to
+	h.open()
+	return h.store
+}
+
+func (h *harness) reopen() queue.Store {
+	h.close()
+	h.open()
+	return h.store
+}
+
+func (h *harness) close() {
+	if err := h.store.Close(); err != nil {
+		h.t.Error(err)
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
