@@ -21,6 +21,8 @@ type Verifier struct {
 	seq   uint64 // the seq that the trail has come to
 	live  map[uint64]*traced
 	keys  map[string]*tracedKey
+
+	witness bool // a head is watched for
 }
 
 // traced is an open message or dead letter, as the trail tells of it.
@@ -75,6 +77,7 @@ func NewVerifier(o VerifyOptions, head Head, last uint64) *Verifier {
 	v.out.Events = map[Event]uint64{}
 	v.chain.Visit = v.record
 	if o.Witness.Block != 0 {
+		v.witness = true
 		v.chain.Watch(o.Witness)
 	}
 	return v
@@ -118,11 +121,14 @@ func (v *Verifier) Stored(s *Stored) {
 func (v *Verifier) Result() Verification {
 	out := v.out
 	out.Head, out.Blocks, out.Records = v.chain.Head(), v.chain.Head().Block, v.chain.Records()
-	out.WitnessFound = len(v.chain.Missing()) == 0
+	for _, h := range v.chain.Missing() {
+		v.Report(Finding{Block: h.Block, What: fmt.Sprintf("the head %s that was witnessed is not in the chain", h)})
+	}
+	out.WitnessFound = v.witness && len(v.chain.Missing()) == 0
 	if v.chain.Broken() == nil && out.Head != v.head {
 		v.Report(Finding{Block: out.Head.Block, What: fmt.Sprintf("the trail ends at %s, the store says %s", out.Head, v.head)})
-		out.Findings, out.More = v.out.Findings, v.out.More
 	}
+	out.Findings, out.More = v.out.Findings, v.out.More
 	return out
 }
 

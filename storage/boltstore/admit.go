@@ -92,11 +92,21 @@ func fingerprint(source queue.Hash, currency, partitionKey string) [16]byte {
 // that differs.
 func digestsOf(m *queue.Stored) (d ledger.Digests) {
 	d[ledger.LedgerEntity] = ledger.Digest(m.LedgerEntity)
-	d[ledger.VarianceAmount] = ledger.Digest(m.Amount)
+	d[ledger.VarianceAmount] = ledger.Digest(canonical(m.Amount, m.Currency))
 	d[ledger.MatchDecision] = ledger.Digest(string(m.Decision))
 	d[ledger.Currency] = ledger.Digest(m.Currency)
 	d[ledger.PartitionKey] = ledger.Digest(m.PartitionKey)
 	return d
+}
+
+// canonical is an amount as the source hash has it, so that an amount that is only
+// written otherwise is never named as what differs.
+func canonical(amount, currency string) string {
+	a, err := queue.CheckAmount(amount, currency)
+	if err != nil {
+		return amount
+	}
+	return a.Canonical()
 }
 
 // shorten bounds the members of a quarantined line, which no gate has bounded;

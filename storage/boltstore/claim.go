@@ -50,7 +50,7 @@ func (x *txn) claim(r *queue.ClaimRequest) (res queue.ClaimResult, err error) {
 		}
 	}
 	res.More = res.More || !t.walkedAll && t.windowed < t.windowMax
-	res.Next = earlier(t.waits.next(r.Now), t.nextDue, r.Now)
+	res.Next = t.next(r.Now)
 	return res, nil
 }
 
@@ -59,14 +59,31 @@ func (x *txn) endWaits(now time.Time) error {
 	for _, w := range x.t.waits.due(now) {
 		x.t.lift(w.key)
 		w.key.wait = nil
-		if f := x.t.flights[w.seq]; f != nil {
-			f.waitUntil = time.Time{} // what is stored lies in the past: as good as none
+		if err := x.forgetWait(w.seq); err != nil {
+			return err
 		}
 		if err := x.settle(w.key); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next returns when a claim may find more because time has passed, as a point on
+// now's clock, whichever clock the soonest follows; zero if time alone changes
+// nothing.
+func (t *tables) next(now time.Time) time.Time {
+	next := earlier(t.waits.next(now), t.nextDue, now)
+	t.asides = slices.DeleteFunc(t.asides, func(k *key) bool { return k.aside == nil || !k.aside.until.After(now) })
+	for _, k := range t.asides {
+		if k.list != nil {
+			next = earlier(next, k.aside.until, now)
+		}
+	}
+	if next.IsZero() {
+		return next
+	}
+	return now.Add(next.Sub(now))
 }
 
 // promote gives scheduled messages that are due their place, in one bounded step;

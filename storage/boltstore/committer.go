@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 
 	"breakwater/queue"
+	"breakwater/storage/boltstore/dbfile"
 )
 
 // Bounds of one group commit. More operations wait in the channel; more callers
@@ -43,11 +43,23 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 	op.done = make(chan error, 1)
 	select {
 	case s.operations <- op:
-		return <-op.done
 	case <-s.ended:
 		return s.endedErr()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+	}
+	select {
+	case err := <-op.done:
+		return err
+	case <-s.ended:
+	}
+	// The committer has left. It answered what it took before that; what came
+	// after its last look lies in the channel for ever.
+	select {
+	case err := <-op.done:
+		return err
+	default:
+		return s.endedErr()
 	}
 }
 
@@ -235,7 +247,7 @@ func (s *Store) judgeCommit(err error, before uint64) error {
 	if txErr != nil {
 		return s.fail("commit", errors.Join(err, txErr))
 	}
-	if !cleanRefusal(err, before, after) {
+	if dbfile.Classify(err, before, after) != dbfile.CleanRefusal {
 		return s.fail("commit", err)
 	}
 	if loadErr := s.reload(); loadErr != nil {
@@ -255,15 +267,11 @@ func (s *Store) publish() {
 	if s.trail.Len() == 0 {
 		return
 	}
-	s.witness()
+	s.testify()
 	if s.options.Committed != nil {
 		n := s.trail.Len()
 		s.options.Committed(queue.Commit{
 			Head: s.t.count.head, FirstN: s.t.count.lastN - uint64(n) + 1, Count: n, Records: s.trail.Plain(),
 		})
 	}
-}
-
-func cleanRefusal(err error, before, after uint64) bool {
-	return before == after && errors.Is(err, syscall.ENOSPC)
 }

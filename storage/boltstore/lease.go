@@ -33,13 +33,11 @@ func (x *txn) extend(r *queue.ExtendRequest, token queue.Token) (res queue.Exten
 	res.Seq = token.Seq
 	f := x.t.flights[token.Seq]
 	if f == nil || !f.leased() || f.fence != token.Fence || f.owner != r.Owner || r.Now.After(f.deadline) {
-		refused := queue.SettleResult{}
-		a := queue.Settlement{Token: token, Owner: r.Owner, Peer: r.Peer}
-		if r.Owner.Kind == queue.Consumer {
-			err = x.refuse(r.Now, &a, &refused)
+		res.Code = queue.CodeExpired
+		if _, rec := x.locate(token.Seq); rec == nil && token.Seq > 0 && token.Seq <= x.t.count.lastSeq {
+			res.Code = queue.CodeAlreadySettled
 		}
-		res.Code = cmp.Or(refused.Code, queue.CodeExpired)
-		return res, err
+		return res, nil
 	}
 	f.deadline, f.length = r.Now.Add(r.Lease), r.Lease
 	res.Deadline = f.deadline
@@ -55,11 +53,12 @@ func (s *Store) Reclaim(ctx context.Context, r queue.ReclaimRequest) ([]queue.Re
 	var res []queue.Reclaimed
 	err := s.do(ctx, &operation{apply: func(x *txn) (err error) {
 		res = nil
-		for _, f := range x.expired(r.Now, r.Max) {
-			if !f.leased() {
-				continue // put back with an earlier one of its key
+		running := x.running()
+		for _, f := range x.expired(r.Now) {
+			if !f.leased() || len(res) == r.Max {
+				continue // put back with an earlier one of its key, or for the next call
 			}
-			counted := f.owner.Kind == queue.Consumer || x.running(f)
+			counted := f.owner.Kind == queue.Consumer || f.fence == running[f.owner]
 			back, err := x.reclaim(r.Now, r.Policy, f, counted, queue.ReclaimExpired)
 			if err != nil {
 				return err
@@ -74,10 +73,9 @@ func (s *Store) Reclaim(ctx context.Context, r queue.ReclaimRequest) ([]queue.Re
 	return res, nil
 }
 
-// expired returns the leases whose deadline lies before now, at most most, ordered
-// by deadline. It looks through what is in flight, which is bounded by what owners
-// may hold.
-func (x *txn) expired(now time.Time, most int) (over []*flight) {
+// expired returns the leases whose deadline lies before now, ordered by deadline.
+// It looks through what is in flight, which is bounded by what owners may hold.
+func (x *txn) expired(now time.Time) (over []*flight) {
 	for _, f := range x.t.flights {
 		if f.leased() && f.deadline.Before(now) {
 			over = append(over, f)
@@ -86,22 +84,33 @@ func (x *txn) expired(now time.Time, most int) (over []*flight) {
 	slices.SortFunc(over, func(a, b *flight) int {
 		return cmp.Or(cmp.Compare(a.deadline.UnixMicro(), b.deadline.UnixMicro()), cmp.Compare(a.fence, b.fence))
 	})
-	return over[:min(len(over), most)]
+	return over
 }
 
-// running reports whether f is the first lease of its worker: a worker runs what
-// it holds in order, so only that one can have been running.
-func (x *txn) running(f *flight) bool {
-	for _, g := range x.t.flights {
-		if g.leased() && g.owner == f.owner && g.fence < f.fence {
-			return false
+// running returns the first fence of each owner: a worker runs what it holds in
+// that order, so only that one can have been running.
+func (x *txn) running() map[queue.Owner]uint64 {
+	first := map[queue.Owner]uint64{}
+	for _, f := range x.t.flights {
+		if at, ok := first[f.owner]; f.leased() && (!ok || f.fence < at) {
+			first[f.owner] = f.fence
 		}
 	}
-	return true
+	return first
 }
 
-// reclaim takes one lease back.
+// reclaim takes one lease back, and with it those of its key that come after it.
 func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, reason string) (queue.Reclaimed, error) {
+	back, err := x.takeBack(now, p, f, counted, reason)
+	if err != nil || back.DeadCode != "" {
+		return back, err // who died has seen to the others
+	}
+	return back, x.putBackAfter(now, f)
+}
+
+// takeBack ends one lease that nobody answered. A delivery that counts may have
+// been the last; one that does not is as if it had never been.
+func (x *txn) takeBack(now time.Time, p queue.Policy, f *flight, counted bool, reason string) (queue.Reclaimed, error) {
 	back := queue.Reclaimed{Token: f.token(), Owner: f.owner, Counted: counted, Message: f.msg.Summary()}
 	if counted {
 		f.unanswered++
@@ -114,5 +123,10 @@ func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, re
 	if !counted {
 		f.deliveries--
 	}
-	return back, x.putBack(now, f, moment{}, false)
+	x.t.lift(f.key)
+	x.unlease(f)
+	if err := x.saveFlight(f); err != nil {
+		return back, err
+	}
+	return back, x.settle(f.key)
 }

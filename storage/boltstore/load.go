@@ -217,8 +217,10 @@ func (l *loader) finish() error {
 			return fmt.Errorf("%w: a lease record of seq %d, which is not open", queue.ErrDamaged, f.seq)
 		}
 	}
-	for _, f := range l.waiting() {
-		l.t.waits.start(f.key, f.seq, f.waitUntil, f.waitWall)
+	for _, f := range l.t.flights {
+		if !f.waitUntil.IsZero() {
+			l.t.waits.start(f.key, f.seq, f.waitUntil, f.waitWall)
+		}
 	}
 	for _, k := range l.t.keys {
 		l.t.depth.add(k, 1)
@@ -229,18 +231,6 @@ func (l *loader) finish() error {
 		}
 	}
 	return nil
-}
-
-// waiting returns the flights that keep their keys waiting: those that are the
-// head of their key. (What is stored of a wait that has ended is not removed.)
-func (l *loader) waiting() (w []*flight) {
-	for _, f := range l.t.flights {
-		head := len(f.key.window) > 0 && f.key.window[0].place == f.ref.place
-		if !f.waitUntil.IsZero() && !f.leased() && (head || l.t.beyond(f.ref.place)) {
-			w = append(w, f)
-		}
-	}
-	return w
 }
 
 // slotOf is the slot of the partition key in a record that has been checked.

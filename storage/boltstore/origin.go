@@ -1,15 +1,107 @@
 package boltstore
 
-import bolt "go.etcd.io/bbolt"
+import (
+	"errors"
+	"fmt"
+	"os"
 
-// checkOrigin refuses a file that is not the one that was last in service here,
-// unless Restore says that it is meant.
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore/dbfile"
+)
+
+// This file asks whether a sound file is the one that was last in service here. A
+// file that lost its newest commits (the disk lost a meta page), an older copy put
+// in its place, or an archive: each is sound in itself, and each would hand out
+// again what has been settled. The witness beside the file, <store>.head, has seen
+// the newest head and remembers.
+
+// checkOrigin compares the file with its witness. With Restore the answer is only
+// noted.
 func (s *Store) checkOrigin(tx *bolt.Tx, archive bool) error {
-	if archive && !s.options.Restore {
+	err := s.judgeOrigin(tx, archive)
+	if err == nil || !s.options.Restore {
+		return err
+	}
+	s.report.Restored = true
+	s.report.Warnings = append(s.report.Warnings, "taken into service on request: "+err.Error())
+	return nil
+}
+
+func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
+	if archive {
 		return ErrArchive
+	}
+	w, found, err := dbfile.ReadWitness(s.witnessPath())
+	switch {
+	case errors.Is(err, dbfile.ErrWitness) && !s.file.Report().MetaFallback:
+		// An unreadable witness says nothing, and a host without anybody watching
+		// must start; it is made anew.
+		s.report.Warnings = append(s.report.Warnings, err.Error())
+		return nil
+	case err != nil:
+		return err
+	case !found:
+		return nil
+	case w.StoreID != s.id:
+		return fmt.Errorf("%w: it is another store altogether", ErrRolledBack)
+	}
+	count, err := parseCounters(tx.Bucket(bucketMeta).Get(metaCounters))
+	if err != nil {
+		return err
+	}
+	return compareWitness(tx, count.head, queue.Head{Block: w.Block, Hash: w.Head})
+}
+
+// compareWitness looks for the head that the witness has seen in the trail.
+func compareWitness(tx *bolt.Tx, head, seen queue.Head) error {
+	if seen.Block > head.Block {
+		return fmt.Errorf("%w: its trail ends at block %d, the witness has seen block %d", ErrRolledBack, head.Block, seen.Block)
+	}
+	hash := head.Hash
+	if seen.Block < head.Block && seen.Block > 0 {
+		data := tx.Bucket(bucketAudit).Get(seqKey(seen.Block))
+		if data == nil {
+			return nil // trimmed
+		}
+		b, err := queue.ParseBlock(seen.Block, data)
+		if err != nil {
+			return fmt.Errorf("%w: block %d of the trail: %w", queue.ErrDamaged, seen.Block, err)
+		}
+		hash = b.Hash
+	}
+	if seen.Block > 0 && hash != seen.Hash {
+		return fmt.Errorf("%w: block %d of its trail is not the one that the witness has seen", ErrRolledBack, seen.Block)
 	}
 	return nil
 }
 
-// witness writes the head beside the file.
-func (s *Store) witness() {}
+func (s *Store) witnessPath() string { return s.options.Path + dbfile.WitnessSuffix }
+
+// callWitness opens the witness, making it (anew) if it is absent, cannot be read,
+// or has seen what was restored over.
+func (s *Store) callWitness() (err error) {
+	now := s.testimony()
+	s.head, err = dbfile.OpenWitness(s.witnessPath(), now)
+	if errors.Is(err, dbfile.ErrWitness) {
+		if err = os.Remove(s.witnessPath()); err == nil {
+			s.head, err = dbfile.OpenWitness(s.witnessPath(), now)
+		}
+	}
+	if err == nil && s.report.Restored {
+		err = errors.Join(s.head.Write(now), s.head.Write(now)) // over both slots
+	}
+	return err
+}
+
+// testimony is the head as it stands.
+func (s *Store) testimony() dbfile.Witness {
+	c := &s.t.count
+	return dbfile.Witness{StoreID: s.id, Block: c.head.Block, Head: c.head.Hash, Seq: c.lastSeq}
+}
+
+// testify writes the head beside the file, after its commit. A witness that can't
+// be written gets old, which makes it a weaker witness, not a false one: no reason
+// to stop a store whose own commits succeed.
+func (s *Store) testify() { _ = s.head.Write(s.testimony()) }

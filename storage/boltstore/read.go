@@ -196,8 +196,8 @@ func (x *txn) exception(at, rec []byte) (e queue.Exception, err error) {
 	return e, nil
 }
 
-// wall is a moment as people see it: UTC, microseconds, no monotonic reading.
-func wall(m moment) time.Time { return micros(uint64(m.UnixMicro())) }
+// wall is a moment as people see it: UTC, without a monotonic reading.
+func wall(m moment) time.Time { return m.Round(0).UTC() }
 
 // whyHeld says in words what a key waits for.
 func (x *txn) whyHeld(e *queue.Exception, k *key) {
@@ -230,6 +230,9 @@ func (d *deadLetter) exception() (e queue.Exception, err error) {
 		return e, fmt.Errorf("dead letter %d: %w", d.seq, err)
 	}
 	e = m.exception()
+	if !d.ordered() {
+		e.AcceptedAt = time.Time{}
+	}
 	e.State, e.Place = queue.Dead, d.place()
 	e.LineBytes, e.LineHash = d.meta.LineBytes, d.line
 	e.Code, e.Reason, e.Field, e.Of, e.DeadAt = d.meta.Code, d.meta.Reason, d.meta.Field, d.meta.Of, d.meta.DeadAt

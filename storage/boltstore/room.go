@@ -1,10 +1,12 @@
 package boltstore
 
 import (
+	"path/filepath"
+
 	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"breakwater/queue"
+	"breakwater/storage/boltstore/dbfile"
 )
 
 // room is what the limits on bytes compare with, looked up once a transaction.
@@ -27,7 +29,7 @@ const (
 // room looks up how much there is.
 func (s *Store) room(tx *bolt.Tx) room {
 	r := room{file: tx.Size(), disk: -1, inside: int64(s.file.DB().Stats().FreePageN) * int64(s.file.DB().Info().PageSize)}
-	if free, err := freeSpace(s.options.Path); err == nil {
+	if free, err := dbfile.FreeSpace(filepath.Dir(s.options.Path)); err == nil {
 		r.disk = free
 	}
 	return r
@@ -66,12 +68,4 @@ func (r *room) forBytes(l queue.Limits) queue.Saturation {
 		return queue.FullDisk
 	}
 	return ""
-}
-
-func freeSpace(path string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Bsize, nil
 }

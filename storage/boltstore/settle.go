@@ -35,8 +35,8 @@ func (x *txn) answer(r *queue.SettleRequest, a *queue.Settlement) (res queue.Set
 	if f == nil || !f.leased() || f.fence != a.Token.Fence || f.owner != a.Owner || a.At.After(f.deadline) {
 		return res, x.refuse(r.Now, a, &res)
 	}
-	summary := f.msg.Summary()
-	res.Message = &summary
+	named := f.msg.Summary()
+	res.Message = &named
 	if a.Verb == queue.Ack && !queue.ValidOutcome(a.Outcome) {
 		res.Code, res.Error = queue.CodeUsage, "an outcome is 1 to 64 of A-Z, 0-9 and _"
 		return res, nil
@@ -66,23 +66,33 @@ func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult
 	if seq == 0 || seq > x.t.count.lastSeq {
 		return nil
 	}
-	open, err := x.isOpen(seq)
-	if err != nil {
-		return err
-	}
-	if !open {
+	if _, rec := x.locate(seq); rec == nil {
 		res.Code, res.Error = queue.CodeAlreadySettled, "the message is settled"
+	}
+	var err error
+	if res.Message, err = x.summary(seq); err != nil {
+		return err
 	}
 	x.record(queue.RefusedRecord(now, seq, res.Code, a))
 	return nil
 }
 
-// isOpen reports whether a message is in the order or waits for its time.
-func (x *txn) isOpen(seq uint64) (bool, error) {
-	if x.b.timed.Get(seqKey(seq)) != nil {
-		return true, nil
+// summary names a message that is open or dead; nil if it is neither.
+func (x *txn) summary(seq uint64) (*queue.Summary, error) {
+	_, rec := x.locate(seq)
+	if rec == nil {
+		d, ok, err := x.letter(seq)
+		if err != nil || !ok {
+			return nil, err
+		}
+		rec = d.record
 	}
-	return x.b.backlog.Get(seqKey(seq)) != nil, nil
+	m, err := parseRecord(rec)
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", seq, err)
+	}
+	s := m.msg.Summary()
+	return &s, nil
 }
 
 // decide settles a message for good (P3): it leaves the order, the ledger and the
@@ -170,6 +180,7 @@ func (x *txn) release(now time.Time, f *flight, a *queue.Settlement) error {
 	f.deliveries--
 	if a.Aside > 0 {
 		f.key.aside = &aside{owner: f.owner, until: now.Add(a.Aside)}
+		x.t.asides = append(x.t.asides, f.key)
 	}
 	return x.putBack(now, f, moment{}, false)
 }
@@ -195,14 +206,42 @@ func (x *txn) putBack(now time.Time, f *flight, until moment, wall bool) error {
 	k := f.key
 	x.t.lift(k)
 	x.unlease(f)
-	if !until.IsZero() {
-		f.waitUntil, f.waitWall = until, wall
-		x.t.waits.start(k, f.seq, until, wall)
+	if err := x.startWait(now, f, until, wall); err != nil {
+		return err
 	}
 	if err := x.saveFlight(f); err != nil {
 		return err
 	}
 	return x.settle(k)
+}
+
+// startWait makes the key of a message wait, unless it waits for longer already
+// because of another of its messages: of two times the later counts. A wait is
+// stored in one flight, so that of the other forgets it. The key must be lifted.
+func (x *txn) startWait(now time.Time, f *flight, until moment, wall bool) error {
+	w := f.key.wait
+	if until.IsZero() || w != nil && w.until.Sub(now) >= until.Sub(now) {
+		return nil
+	}
+	if w != nil {
+		if err := x.forgetWait(w.seq); err != nil {
+			return err
+		}
+	}
+	f.waitUntil, f.waitWall = until, wall
+	x.t.waits.start(f.key, f.seq, until, wall)
+	return nil
+}
+
+// forgetWait removes a wait from the flight that stores it.
+func (x *txn) forgetWait(seq uint64) error {
+	f := x.t.flights[seq]
+	if f == nil || f.waitUntil.IsZero() {
+		return nil
+	}
+	f.waitUntil = time.Time{}
+	x.dirty = true
+	return x.saveFlight(f)
 }
 
 // unlease makes a message claimable as far as it goes; the key must be lifted.
@@ -215,7 +254,11 @@ func (x *txn) unlease(f *flight) {
 
 // putBackAfter puts back, uncounted, every lease of f's key that comes after it.
 func (x *txn) putBackAfter(now time.Time, f *flight) error {
-	if f.key.leased < 2 {
+	others := f.key.leased
+	if f.leased() {
+		others--
+	}
+	if others == 0 {
 		return nil
 	}
 	for _, g := range x.leasesOf(f.key) {
@@ -251,12 +294,12 @@ func (x *txn) leasesOf(k *key) (held []*flight) {
 // die makes a leased message a dead letter.
 func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
 	blocks := p.OnDeadLetter == queue.HoldKey
+	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, reason))
 	if blocks {
 		if err := x.putBackAfter(now, f); err != nil {
 			return err
 		}
 	}
-	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, reason))
 	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
 	m, err := parseRecord(rec)
 	if err != nil {

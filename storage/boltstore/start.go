@@ -41,7 +41,7 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 	if err := x.giveBackAll(r, &res); err != nil {
 		return res, err
 	}
-	if err := x.unparkHeads(); err != nil {
+	if err := x.fileAll(); err != nil {
 		return res, err
 	}
 	if err := x.storeConfig(r); err != nil {
@@ -62,23 +62,31 @@ func (x *txn) resumeWaits(r *queue.StartRequest) {
 			until = r.Now.Add(left)
 		}
 		f.waitUntil = until
-		x.t.lift(f.key)
-		x.t.waits.start(f.key, f.seq, until, f.waitWall)
-		x.t.depth.add(f.key, 1)
+		x.t.waits.start(f.key, f.seq, until, f.waitWall) // it waited before: no count changes
 	}
 }
 
-// byWait returns the flights whose keys wait, in the order of their times.
+// byWait returns the flights that keep their keys waiting, in the order of the
+// places of the keys' heads: which wait began first, only the last process knew.
 func (x *txn) byWait() (waiting []*flight) {
 	for _, f := range x.t.flights {
-		if !f.waitUntil.IsZero() && !f.leased() && f.key.wait != nil && f.key.wait.seq == f.seq {
+		if !f.waitUntil.IsZero() {
 			waiting = append(waiting, f)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *flight) int {
-		return cmp.Or(cmp.Compare(a.waitUntil.UnixMicro(), b.waitUntil.UnixMicro()), cmp.Compare(a.seq, b.seq))
-	})
+	slices.SortFunc(waiting, func(a, b *flight) int { return x.headOf(a.key).Compare(x.headOf(b.key)) })
 	return waiting
+}
+
+// headOf is the place of a key's first unleased message that is at hand.
+func (x *txn) headOf(k *key) queue.Place {
+	if len(k.window) > 0 {
+		return k.window[0].place
+	}
+	if first := x.firstParked(k); !first.IsZero() {
+		return first
+	}
+	return queue.Place{Seq: 1<<64 - 1}
 }
 
 // restore says that an older state was taken into service, and pauses.
@@ -93,11 +101,8 @@ func (x *txn) restore(r *queue.StartRequest) error {
 // giveBackAll ends the leases of the last process's workers, and of everybody
 // after a restore. A consumer's lease runs its full length again.
 func (x *txn) giveBackAll(r *queue.StartRequest, res *queue.StartResult) error {
-	first := ""
+	running := x.running()
 	for _, f := range x.byOwner() {
-		if !f.leased() {
-			continue // put back with an earlier one of its key
-		}
 		if f.owner.Kind == queue.Consumer && !r.Restored {
 			f.deadline = r.Now.Add(f.length)
 			res.Kept++
@@ -106,14 +111,13 @@ func (x *txn) giveBackAll(r *queue.StartRequest, res *queue.StartResult) error {
 			}
 			continue
 		}
-		counted, reason := f.owner.Name != first, queue.ReclaimCrash
-		first = f.owner.Name
+		counted, reason := f.fence == running[f.owner], queue.ReclaimCrash
 		if r.Restored {
 			counted, reason = false, queue.ReclaimRestored
 		} else if !counted {
 			reason = queue.ReclaimUnused
 		}
-		back, err := x.reclaim(r.Now, r.Policy, f, counted, reason)
+		back, err := x.takeBack(r.Now, r.Policy, f, counted, reason)
 		if err != nil {
 			return err
 		}
@@ -138,17 +142,19 @@ func (x *txn) byOwner() (held []*flight) {
 	return held
 }
 
-// unparkHeads files the keys whose next messages are all parked, which the load
-// could not do in its read-only transaction.
-func (x *txn) unparkHeads() error {
-	var heads []*key
+// fileAll gives the keys that can be claimed their turns anew, in the order of
+// their heads' places, and brings parked heads to the window, which the load could
+// not do in its read-only transaction.
+func (x *txn) fileAll() error {
+	var all []*key
 	for _, k := range x.t.keys {
-		if k.movable() && len(k.window) == 0 && k.parked > 0 {
-			heads = append(heads, k)
+		x.t.unfile(k)
+		if k.movable() && (len(k.window) > 0 || k.parked > 0) {
+			all = append(all, k)
 		}
 	}
-	slices.SortFunc(heads, func(a, b *key) int { return bytes.Compare(a.hash[:], b.hash[:]) })
-	for _, k := range heads {
+	slices.SortFunc(all, func(a, b *key) int { return x.headOf(a).Compare(x.headOf(b)) })
+	for _, k := range all {
 		x.t.lift(k)
 		if err := x.settle(k); err != nil {
 			return err

@@ -61,6 +61,7 @@ var (
 type Store struct {
 	options Options
 	file    *dbfile.File
+	head    *dbfile.WitnessFile // nil on a copy
 	id      [16]byte
 	secret  [32]byte
 	report  Report
@@ -129,7 +130,7 @@ func (s *Store) admitFile(readOnly bool) error {
 	if found.MetaFallback {
 		s.report.Warnings = append(s.report.Warnings, found.Fallback)
 	}
-	return s.file.DB().View(func(tx *bolt.Tx) error {
+	err := s.file.DB().View(func(tx *bolt.Tx) error {
 		id, err := identify(tx)
 		if err != nil {
 			return err
@@ -145,6 +146,10 @@ func (s *Store) admitFile(readOnly bool) error {
 		s.t, err = load(tx, s.secret, s.options.Window, s.loadProgress)
 		return err
 	})
+	if err != nil || readOnly {
+		return err
+	}
+	return s.callWitness()
 }
 
 func (s *Store) loadProgress(done int64) {
@@ -249,12 +254,16 @@ func (s *Store) Close() error {
 // closeFile marks a clean stop, unless the store has failed: then nothing may be
 // written any more.
 func (s *Store) closeFile() error {
-	if s.failure.Load() != nil || s.options.readOnly {
+	if s.options.readOnly {
 		return s.file.Close()
 	}
-	err := s.file.CloseClean(func(tx *bolt.Tx) error {
+	if s.failure.Load() != nil {
+		return errors.Join(s.head.Close(), s.file.Close())
+	}
+	err := errors.Join(s.head.Sync(), s.head.Close())
+	err = errors.Join(err, s.file.CloseClean(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketMeta).Put(metaClean, []byte{1})
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"breakwater/storage/storetest"
 )
 
-func TestStore(t *testing.T)      { storetest.Run(t, openHarness(0)) }
+func TestStore(t *testing.T) { storetest.Run(t, openHarness(0)) }
 
 // openHarness opens stores in temporary files. A crash is the file as the disk has
 // it at that moment, without the last process's clean stop.

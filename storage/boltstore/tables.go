@@ -35,6 +35,7 @@ type tables struct {
 	walked    queue.Place // all up to here are filed
 	walkedAll bool        // and there are none after it
 
+	asides     []*key     // keys that are set aside from somebody, and some that were
 	candidates candidates // reused by claims
 }
 

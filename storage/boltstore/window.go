@@ -72,6 +72,17 @@ func (x *txn) park(k *key, p queue.Place) error {
 	return x.b.parked.Put(p.AppendKey(append(make([]byte, 0, 28), k.hash[:]...)), nil)
 }
 
+// firstParked is the first place of a key in the parked bucket; zero: none.
+func (x *txn) firstParked(k *key) (first queue.Place) {
+	if k.parked == 0 {
+		return first
+	}
+	if at, _ := x.b.parked.Cursor().Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) {
+		first, _ = queue.ParsePlaceKey(at[len(k.hash):])
+	}
+	return first
+}
+
 // unpark brings a key's next parked messages into its window.
 func (x *txn) unpark(k *key) error {
 	var taken [][]byte
@@ -118,11 +129,8 @@ func (x *txn) rejoin(k *key, m messageRef) error {
 	if x.t.beyond(m.place) {
 		return nil
 	}
-	if k.parked > 0 {
-		first, _ := x.b.parked.Cursor().Seek(k.hash[:])
-		if bytes.HasPrefix(first, k.hash[:]) && bytes.Compare(first[len(k.hash):], m.place.AppendKey(nil)) < 0 {
-			return x.park(k, m.place)
-		}
+	if first := x.firstParked(k); !first.IsZero() && first.Less(m.place) {
+		return x.park(k, m.place)
 	}
 	k.insert(m)
 	x.t.windowed++
