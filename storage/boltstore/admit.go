@@ -182,7 +182,7 @@ func (a *admission) duplicate(e ledger.Entry) (queue.Receipt, error) {
 	case ledger.StateDone:
 		r.State, r.Outcome, r.SettledAt = queue.Done, e.Outcome, micros(uint64(e.SettledAt))
 	case ledger.StateDiscarded:
-		r.State, r.SettledAt = queue.Discarded, micros(uint64(e.SettledAt))
+		r.State = queue.Discarded
 	case ledger.StateDead:
 		r.State = queue.Dead
 	default:
@@ -199,7 +199,7 @@ func (a *admission) duplicate(e ledger.Entry) (queue.Receipt, error) {
 func (a *admission) accept(sub *queue.Submission, p *prepared) (queue.Receipt, error) {
 	k := a.t.keys[p.key]
 	if a.full == "" {
-		a.full = a.room.forMessage(a.t, a.r.Limits, k == nil || k.open == 0)
+		a.full = a.noRoom(k == nil || k.open == 0)
 	}
 	if a.full != "" {
 		return a.refuse(), nil

@@ -40,6 +40,9 @@ type operation struct {
 // do hands an operation to the committer and waits for its commit. A context only
 // bounds the wait for a turn.
 func (s *Store) do(ctx context.Context, op *operation) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+	}
 	op.done = make(chan error, 1)
 	select {
 	case s.operations <- op:

@@ -82,7 +82,7 @@ func (x *txn) expired(now time.Time) (over []*flight) {
 		}
 	}
 	slices.SortFunc(over, func(a, b *flight) int {
-		return cmp.Or(cmp.Compare(a.deadline.UnixMicro(), b.deadline.UnixMicro()), cmp.Compare(a.fence, b.fence))
+		return cmp.Or(a.deadline.Compare(b.deadline), cmp.Compare(a.fence, b.fence))
 	})
 	return over
 }
@@ -102,8 +102,8 @@ func (x *txn) running() map[queue.Owner]uint64 {
 // reclaim takes one lease back, and with it those of its key that come after it.
 func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, reason string) (queue.Reclaimed, error) {
 	back, err := x.takeBack(now, p, f, counted, reason)
-	if err != nil || back.DeadCode != "" {
-		return back, err // who died has seen to the others
+	if err != nil || back.DeadCode != "" && p.OnDeadLetter != queue.HoldKey {
+		return back, err
 	}
 	return back, x.putBackAfter(now, f)
 }

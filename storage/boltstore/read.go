@@ -86,7 +86,7 @@ func (s *Store) Find(ctx context.Context, idempotencyKey string) (seq uint64, er
 	err = s.look(ctx, func(x *txn) error {
 		e, ok, err := x.recall(ledger.KeyOf(s.secret, idempotencyKey))
 		if err == nil && (!ok || e.State == ledger.StateForgotten) {
-			err = queue.ErrNotFound
+			return queue.ErrNotFound
 		}
 		seq = e.Seq
 		return err
@@ -117,9 +117,12 @@ func (s *Store) Exception(ctx context.Context, seq uint64) (e queue.Exception, e
 		return err
 	})
 	if err == nil && gone {
-		return s.settled(ctx, seq)
+		e, err = s.settled(ctx, seq)
 	}
-	return e, err
+	if err != nil {
+		return queue.Exception{}, err
+	}
+	return e, nil
 }
 
 // settled derives a message that is not stored any more from its records.
@@ -182,16 +185,16 @@ func (x *txn) exception(at, rec []byte) (e queue.Exception, err error) {
 	}
 	e.Place, _ = queue.ParsePlaceKey(at)
 	e.State = queue.Ready
-	k := x.t.keys[m.key]
-	if k != nil && k.held() {
+	f, k := x.t.flights[m.msg.Seq], x.t.keys[m.key]
+	if f != nil {
+		e.Deliveries, e.FailedAttempts = f.deliveries, f.failed
+	}
+	switch {
+	case f != nil && f.leased():
+		e.State, e.Owner, e.Deadline = queue.Leased, f.owner.Name, wall(f.deadline)
+	case k != nil && k.held():
 		e.State = queue.Held
 		x.whyHeld(&e, k)
-	}
-	if f := x.t.flights[m.msg.Seq]; f != nil {
-		e.Deliveries, e.FailedAttempts = f.deliveries, f.failed
-		if f.leased() {
-			e.State, e.Owner, e.Deadline, e.HeldBy = queue.Leased, f.owner.Name, wall(f.deadline), ""
-		}
 	}
 	return e, nil
 }
@@ -201,6 +204,9 @@ func wall(m moment) time.Time { return m.Round(0).UTC() }
 
 // whyHeld says in words what a key waits for.
 func (x *txn) whyHeld(e *queue.Exception, k *key) {
+	if k.wait != nil {
+		e.DueAt = wall(k.wait.until)
+	}
 	switch {
 	case k.damaged != 0:
 		e.HeldBy = fmt.Sprintf("the stored bytes of seq %d are damaged", k.damaged)
@@ -209,9 +215,9 @@ func (x *txn) whyHeld(e *queue.Exception, k *key) {
 	case k.opHold:
 		e.HeldBy = "an operator"
 	case k.wait.wall:
-		e.HeldBy, e.DueAt = fmt.Sprintf("hold of seq %d", k.wait.seq), wall(k.wait.until)
+		e.HeldBy = fmt.Sprintf("hold of seq %d", k.wait.seq)
 	default:
-		e.HeldBy, e.DueAt = fmt.Sprintf("retry of seq %d", k.wait.seq), wall(k.wait.until)
+		e.HeldBy = fmt.Sprintf("retry of seq %d", k.wait.seq)
 	}
 }
 

@@ -38,17 +38,18 @@ func (s *Store) room(tx *bolt.Tx) room {
 // take notes that a line of n bytes is stored.
 func (r *room) take(n int) { r.used += int64(n)*growthFactor + growthFixed }
 
-// forMessage names the limit that leaves no room for one more message, if any.
-func (r *room) forMessage(t *tables, l queue.Limits, newKey bool) queue.Saturation {
+// noRoom names the limit that leaves no room for one more message, if any.
+func (a *admission) noRoom(newKey bool) queue.Saturation {
+	t, l := a.t, a.r.Limits
 	switch {
 	case l.MaxBacklog > 0 && t.backlog() >= l.MaxBacklog:
 		return queue.FullBacklog
 	case newKey && l.MaxOpenKeys > 0 && t.depth.keys >= l.MaxOpenKeys:
 		return queue.FullOpenKeys
-	case l.MaxLedgerKeys > 0 && t.ledger.Live() >= l.MaxLedgerKeys:
+	case l.MaxLedgerKeys > 0 && t.ledger.Live()+a.newKeys >= l.MaxLedgerKeys:
 		return queue.FullLedger
 	}
-	return r.forBytes(l)
+	return a.room.forBytes(l)
 }
 
 // forLetter names the limit that leaves no room for one more dead letter, if any.

@@ -52,7 +52,7 @@ func (x *txn) answer(r *queue.SettleRequest, a *queue.Settlement) (res queue.Set
 		return res, x.hold(r.Now, f, a)
 	case queue.Reject:
 		res.DeadCode = queue.CodeRejected
-		return res, x.die(r.Now, r.Policy, f, queue.CodeRejected, a.Reason)
+		return res, x.kill(r.Now, r.Policy, f, queue.CodeRejected, a.Reason)
 	}
 	res.Code, res.Error = queue.CodeUsage, "no such answer"
 	return res, nil
@@ -132,6 +132,7 @@ func (x *txn) leave(f *flight) error {
 	x.t.lift(f.key)
 	f.key.leased--
 	f.key.open--
+	f.owner = queue.Owner{}
 	delete(x.t.flights, f.seq)
 	if err := x.b.flight.Delete(seqKey(f.seq)); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (x *txn) retry(r *queue.SettleRequest, f *flight, a *queue.Settlement, res 
 	if code := exhausted(r.Policy, f); code != "" {
 		x.record(queue.RetriedRecord(r.Now, &f.msg, f.holding(), a, time.Time{}))
 		res.DeadCode = code
-		return x.die(r.Now, r.Policy, f, code, a.Reason)
+		return x.kill(r.Now, r.Policy, f, code, a.Reason)
 	}
 	res.Delay = r.Policy.RetryDelay(f.failed, a.Random, a.After)
 	until := r.Now.Add(res.Delay)
@@ -291,15 +292,19 @@ func (x *txn) leasesOf(k *key) (held []*flight) {
 	return held
 }
 
+// kill makes a leased message a dead letter, and when it blocks its key puts back
+// what was leased behind it.
+func (x *txn) kill(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
+	if err := x.die(now, p, f, code, reason); err != nil || p.OnDeadLetter != queue.HoldKey {
+		return err
+	}
+	return x.putBackAfter(now, f)
+}
+
 // die makes a leased message a dead letter.
 func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
 	blocks := p.OnDeadLetter == queue.HoldKey
 	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, reason))
-	if blocks {
-		if err := x.putBackAfter(now, f); err != nil {
-			return err
-		}
-	}
 	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
 	m, err := parseRecord(rec)
 	if err != nil {

@@ -32,7 +32,9 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 			return res, err
 		}
 	}
-	x.resumeWaits(r)
+	if err := x.resumeWaits(r); err != nil {
+		return res, err
+	}
 	if r.Restored {
 		if err := x.restore(r); err != nil {
 			return res, err
@@ -54,7 +56,7 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 // resumeWaits lets backoffs go on where they were: for what was left of them by
 // the wall clock, never for longer than a backoff can be, should the clock have
 // gone back.
-func (x *txn) resumeWaits(r *queue.StartRequest) {
+func (x *txn) resumeWaits(r *queue.StartRequest) error {
 	for _, f := range x.byWait() {
 		until := f.waitUntil
 		if !f.waitWall {
@@ -63,7 +65,11 @@ func (x *txn) resumeWaits(r *queue.StartRequest) {
 		}
 		f.waitUntil = until
 		x.t.waits.start(f.key, f.seq, until, f.waitWall) // it waited before: no count changes
+		if err := x.saveFlight(f); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // byWait returns the flights that keep their keys waiting, in the order of the
@@ -92,9 +98,6 @@ func (x *txn) headOf(k *key) queue.Place {
 // restore says that an older state was taken into service, and pauses.
 func (x *txn) restore(r *queue.StartRequest) error {
 	x.record(queue.RestoredRecord(r.Now))
-	if x.t.pause != nil {
-		return nil
-	}
 	return x.setPause(&queue.Pause{By: "restore", Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
 }
 

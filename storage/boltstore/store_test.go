@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"breakwater/queue"
+	"breakwater/storage/memstore"
 	"breakwater/storage/storetest"
 )
 
@@ -79,5 +80,21 @@ func copyFile(t testing.TB, from, to string) {
 	}
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestModel(t *testing.T) { storetest.RunModel(t, openModel, openHarness(0)) }
+
+// openModel opens the model.
+func openModel(_ testing.TB, o storetest.Options) storetest.Harness {
+	s := memstore.New(memstore.Options{Committed: o.Committed})
+	reopen := func() queue.Store { s = s.Reopen(); return s }
+	return storetest.Harness{
+		Store: s,
+		Crash: reopen,
+		Reopen: func() queue.Store {
+			_ = s.Close() // of a store in memory cannot fail
+			return reopen()
+		},
 	}
 }

@@ -23,8 +23,9 @@ type txn struct {
 	ledger []ledger.Entry // entries to put, in order …
 	// … and the newest of them by key, for who must see them before that.
 	pending map[ledger.Key]ledger.Entry
-	room    room // what limits compare with
-	dirty   bool // something was written that leaves no record
+	newKeys int64 // what they change in the number of keys that are remembered
+	room    room  // what limits compare with
+	dirty   bool  // something was written that leaves no record
 
 	// Duplicates answered in this transaction, for its one DUPLICATE_SKIPPED.
 	skipped     int
@@ -50,6 +51,12 @@ func (x *txn) skip(of uint64, now time.Time) {
 // remember queues a ledger entry; all are put together before the commit.
 func (x *txn) remember(e ledger.Entry) {
 	x.ledger = append(x.ledger, e)
+	switch {
+	case e.New:
+		x.newKeys++
+	case e.State == ledger.StateForgotten:
+		x.newKeys--
+	}
 	x.pending[e.Key] = e
 }
 

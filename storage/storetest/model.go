@@ -153,12 +153,6 @@ func (m *machine) run(numbers []uint16) {
 // compare holds everything that can be asked of the two stores against each other.
 func (m *machine) compare() {
 	m.Helper()
-	st := both(m, "status", func(s queue.Store) (queue.StoreStatus, error) { return s.Status(m.ctx, m.now()) })
-	if all := st.Backlog() + st.Done + st.Dead + st.Discarded; all != int64(st.LastSeq) {
-		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", all, st.LastSeq, st)
-	}
-	both(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
-	both(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
 	both(m, "new records", func(s queue.Store) (lines []string, err error) {
 		err = s.Trail(m.ctx, queue.TrailQuery{AfterN: m.told}, func(r queue.Record) bool {
 			lines = append(lines, string(r.AppendNDJSON(nil)))
@@ -166,6 +160,12 @@ func (m *machine) compare() {
 		})
 		return lines, err
 	})
+	st := both(m, "status", func(s queue.Store) (queue.StoreStatus, error) { return s.Status(m.ctx, m.now()) })
+	if all := st.Backlog() + st.Done + st.Dead + st.Discarded; all != int64(st.LastSeq) {
+		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", all, st.LastSeq, st)
+	}
+	both(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
+	both(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
 	m.told = st.Records
 	for i, c := range m.commit {
 		if c.records != st.Records || c.head != st.Head {
