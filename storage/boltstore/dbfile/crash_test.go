@@ -15,22 +15,28 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// straceArgs traces one kind of system call in the child and interferes with
-// its n-th. strace counts per thread: the child keeps to one.
-func straceArgs(t *testing.T, call, inject string, n int) []string {
+// straceArgs traces one kind of system call in the child, as far as it touches
+// the store at path and what lies beside it, and interferes with its n-th. strace
+// counts per thread: the child keeps to one.
+func straceArgs(t *testing.T, path, call, inject string, n int) []string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		skipFault(t, "strace is not installed")
 	}
-	return []string{strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
+	args := []string{strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
 		"-e", fmt.Sprintf("inject=%s:%s:when=%d", call, inject, n)}
+	dir := filepath.Dir(path)
+	for _, p := range []string{path, path + lockSuffix, creatingPath(path), dir, filepath.Dir(dir)} {
+		args = append(args, "-P", p)
+	}
+	return args
 }
 
 // needStrace skips where ptrace is forbidden, as in many containers.
 func needStrace(t *testing.T) {
 	t.Helper()
-	args := straceArgs(t, "getpid", "delay_enter=1", 1)
+	args := straceArgs(t, "/x", "getpid", "delay_enter=1", 1)
 	if out, err := exec.Command(args[0], append(args[1:], "true")...).CombinedOutput(); err != nil {
 		skipFault(t, fmt.Sprintf("strace cannot trace: %v: %s", err, out))
 	}
@@ -48,7 +54,7 @@ func TestCreationIsWholeOrAbsent(t *testing.T) {
 		"fchmod", "renameat2", "unlinkat"} {
 		for n := 1; ; n++ {
 			path := filepath.Join(dir, fmt.Sprintf("%s-%d", call, n), "store.db")
-			wrapper := straceArgs(t, call, "signal=SIGKILL", n)
+			wrapper := straceArgs(t, path, call, "signal=SIGKILL", n)
 			out, err := childCommand("create", wrapper, path).CombinedOutput()
 			if err == nil { // fewer than n such calls: it ran to its end
 				break
@@ -200,7 +206,7 @@ func TestInjectedErrors(t *testing.T) {
 			for n := c.from; n <= c.to; n++ {
 				path := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.db", c.call, c.inject, n))
 				copyFile(t, base, path)
-				lines := commits(t, path, straceArgs(t, c.call, c.inject, n))
+				lines := commits(t, path, straceArgs(t, path, c.call, c.inject, n))
 				ok, clean, stop, g := faults(lines)
 				ghosts += g
 				if c.want == FailStop && (stop != 1 || clean != 0) ||
@@ -237,12 +243,8 @@ func TestEverySystemCallMayFail(t *testing.T) {
 	refused := 0
 	for _, role := range []string{"create", "reopen"} {
 		for _, call := range []string{"openat", "fstat", "newfstatat", "mkdirat", "flock", "fcntl", "pread64", "pwrite64",
-			"ftruncate", "fdatasync", "fsync", "fadvise64", "fchmod", "renameat2", "unlinkat", "statfs", "madvise"} {
-			first := 1
-			if call == "fcntl" {
-				first = 4 // Go's runtime asks about the three standard descriptors
-			}
-			for n := first; n < 60; n++ {
+			"ftruncate", "fdatasync", "fsync", "fadvise64", "fchmod", "renameat2", "unlinkat", "statfs", "mmap"} {
+			for n := 1; n < 60; n++ {
 				path := filepath.Join(dir, fmt.Sprintf("%s-%s-%d", role, call, n), "store.db")
 				if role == "reopen" {
 					if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
@@ -276,7 +278,7 @@ func TestEverySystemCallMayFail(t *testing.T) {
 func failOnce(t *testing.T, role, call string, n int, path string) (met, failed bool) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "strace")
-	wrapper := straceArgs(t, call, "error=EIO", n)
+	wrapper := straceArgs(t, path, call, "error=EIO", n)
 	for i, arg := range wrapper {
 		if arg == "/dev/null" {
 			wrapper[i] = log
@@ -306,7 +308,7 @@ func TestKilledCleanStop(t *testing.T) {
 		for n := 1; n < 60; n++ {
 			path := filepath.Join(dir, fmt.Sprintf("%s-%d.db", call, n))
 			copyFile(t, base, path)
-			if err := childCommand("reopen", straceArgs(t, call, "signal=SIGKILL", n), path).Run(); err == nil {
+			if err := childCommand("reopen", straceArgs(t, path, call, "signal=SIGKILL", n), path).Run(); err == nil {
 				break
 			}
 			f := mustOpen(t, Options{Path: path})
