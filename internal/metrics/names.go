@@ -1,0 +1,112 @@
+package metrics
+
+// Kind is what sort of family it is, as Prometheus spells it.
+type Kind string
+
+// The three kinds in use.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Description is one family: what is promised to dashboards and alerts. A name
+// never changes its meaning.
+type Description struct {
+	Name   string
+	Kind   Kind
+	Help   string
+	Labels []string
+	Unit   string    // base unit; empty for plain counts
+	Bounds []float64 // Histogram: upper bounds of its buckets, in Unit
+}
+
+// Bounds of the histograms, in seconds. A store call is a commit or waits for one:
+// from a fast disk's half millisecond to a disk in trouble. A handler may be a
+// person's program: up to minutes. The time in the queue goes up to days.
+var (
+	callBounds    = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
+	handlerBounds = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
+	queueBounds   = []float64{.001, .01, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
+)
+
+// What the core tells.
+var (
+	linesTotal = Description{Name: "breakwater_lines_total", Kind: Counter, Labels: []string{"status"},
+		Help: "Lines answered at the door, by the status of their receipt."}
+	admitSeconds = Description{Name: "breakwater_admit_seconds", Kind: Histogram, Unit: "seconds", Bounds: callBounds,
+		Help: "How long the store took to answer a batch of lines, commit included."}
+	settleSeconds = Description{Name: "breakwater_settle_seconds", Kind: Histogram, Unit: "seconds", Bounds: callBounds,
+		Help: "How long the store took to settle a batch of answers, commit included."}
+	queueSeconds = Description{Name: "breakwater_queue_seconds", Kind: Histogram, Unit: "seconds", Bounds: queueBounds, Labels: []string{"route"},
+		Help: "From acceptance to delivery, for each delivery."}
+	handlerSeconds = Description{Name: "breakwater_handler_seconds", Kind: Histogram, Unit: "seconds", Bounds: handlerBounds, Labels: []string{"route"},
+		Help: "How long a handler took to answer a delivery."}
+	deliveriesTotal = Description{Name: "breakwater_deliveries_total", Kind: Counter, Labels: []string{"route"},
+		Help: "Deliveries handed out."}
+	redeliveriesTotal = Description{Name: "breakwater_redeliveries_total", Kind: Counter, Labels: []string{"route"},
+		Help: "Deliveries that a former holder may have seen."}
+	answersTotal = Description{Name: "breakwater_answers_total", Kind: Counter, Labels: []string{"route", "verb"},
+		Help: "Answers to deliveries, by what they asked for; unavailable: the handler could not be had."}
+	settlementsTotal = Description{Name: "breakwater_settlements_total", Kind: Counter, Labels: []string{"result"},
+		Help: "Answers as the store took them: applied, or why they changed nothing."}
+	raisedTotal = Description{Name: "breakwater_raised_total", Kind: Counter, Labels: []string{"code"},
+		Help: "Codes raised; each was logged with the ids of the exception it concerns."}
+	receiptsDroppedTotal = Description{Name: "breakwater_receipts_dropped_total", Kind: Counter,
+		Help: "Receipts not sent, as their producer did not read; its lines were stored."}
+	streamSkippedTotal = Description{Name: "breakwater_stream_skipped_total", Kind: Counter,
+		Help: "Records that the audit stream left out, as its reader was too slow; they are in the file."}
+)
+
+// What the store's status says, read at each scrape.
+var (
+	storeUp = Description{Name: "breakwater_store_up", Kind: Gauge,
+		Help: "1 while the store answers a scrape in time; at 0 the families read from it are absent."}
+	exceptions = Description{Name: "breakwater_exceptions", Kind: Gauge, Labels: []string{"state"},
+		Help: "Exceptions now, by state. Ready, scheduled, leased and held together are the backlog."}
+	endedTotal = Description{Name: "breakwater_ended_total", Kind: Counter, Labels: []string{"state"},
+		Help: "Exceptions that ended, since the store was made: done or discarded."}
+	quarantined = Description{Name: "breakwater_quarantined", Kind: Gauge,
+		Help: "Dead letters that are lines a gate refused."}
+	oldestReady = Description{Name: "breakwater_oldest_ready_seconds", Kind: Gauge, Unit: "seconds", Labels: []string{"route"},
+		Help: "Age of the oldest claimable exception; 0 when there is none."}
+	openKeys = Description{Name: "breakwater_open_keys", Kind: Gauge,
+		Help: "Partition keys with open exceptions."}
+	heldKeys = Description{Name: "breakwater_held_keys", Kind: Gauge,
+		Help: "Partition keys with open exceptions that wait: backoff, hold, dead letter, operator."}
+	ledgerKeys = Description{Name: "breakwater_ledger_keys", Kind: Gauge,
+		Help: "Idempotency keys remembered."}
+	seqsTotal = Description{Name: "breakwater_seqs_total", Kind: Counter,
+		Help: "Lines stored since the store was made: the last seq."}
+	recordsTotal = Description{Name: "breakwater_audit_records_total", Kind: Counter,
+		Help: "Records in the audit trail since the store was made."}
+	storeFileBytes = Description{Name: "breakwater_store_file_bytes", Kind: Gauge, Unit: "bytes",
+		Help: "Size of the store's file."}
+	storeFreeBytes = Description{Name: "breakwater_store_free_bytes", Kind: Gauge, Unit: "bytes",
+		Help: "Room inside the store's file that will be used again."}
+	paused = Description{Name: "breakwater_paused", Kind: Gauge,
+		Help: "1 while an operator has paused deliveries."}
+)
+
+// What other parts are asked at each scrape.
+var (
+	connections = Description{Name: "breakwater_connections", Kind: Gauge, Labels: []string{"socket"},
+		Help: "Open connections."}
+	connectionsTotal = Description{Name: "breakwater_connections_total", Kind: Counter, Labels: []string{"socket", "result"},
+		Help: "Connections accepted, refused over a limit, or failed to be accepted."}
+	consumersAttached = Description{Name: "breakwater_consumers", Kind: Gauge,
+		Help: "Consumers attached."}
+	buildInfo = Description{Name: "breakwater_build_info", Kind: Gauge, Labels: []string{"version"},
+		Help: "1; the version of the running program."}
+)
+
+// Names lists every family, in the order in which documents show them.
+func Names() []Description {
+	return []Description{
+		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
+		answersTotal, settlementsTotal, settleSeconds, raisedTotal, receiptsDroppedTotal, streamSkippedTotal,
+		storeUp, exceptions, endedTotal, quarantined, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
+		storeFileBytes, storeFreeBytes, paused,
+		connections, connectionsTotal, consumersAttached, buildInfo,
+	}
+}
