@@ -69,6 +69,15 @@ func ParseRecord(line []byte) (Record, error) {
 	if len(line) > MaxRecordBytes {
 		return Record{}, fmt.Errorf("record: %d bytes, the limit is %d", len(line), MaxRecordBytes)
 	}
+	if r, ok := scanRecord(line); ok {
+		return r, nil
+	}
+	return decodeRecord(line)
+}
+
+// decodeRecord is the strict decoder: it says what a line is. The scanner only
+// anticipates it.
+func decodeRecord(line []byte) (Record, error) {
 	var l recordLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return Record{}, fmt.Errorf("record: %w", err)

@@ -95,14 +95,32 @@ func TestRecord(t *testing.T) {
 	}))
 	t.Run("comes_back_whole_when_its_text_is_sound", rapid.MakeCheck(func(t *rapid.T) {
 		r := anyRecord(rapid.StringN(0, 20, MaxRecordID)).Draw(t, "record")
-		back, err := ParseRecord(r.AppendNDJSON(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(r, back); diff != "" {
-			t.Fatalf("(-written +read)\n%s", diff)
+		for name, parse := range map[string]func([]byte) (Record, error){"ParseRecord": ParseRecord, "decodeRecord": decodeRecord} {
+			back, err := parse(r.AppendNDJSON(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r, back); diff != "" {
+				t.Fatalf("%s (-written +read)\n%s", name, diff)
+			}
 		}
 	}))
+	t.Run("of_a_message's_usual_life_is_scanned", func(t *testing.T) {
+		// Else the fast path would be dead code and nobody would notice.
+		for _, r := range goldenRecords() {
+			_, ok := scanRecord(r.AppendNDJSON(nil))
+			switch r.Event {
+			case EventAccepted, EventDispatched:
+				if want := r.NotBefore.IsZero(); ok != want {
+					t.Errorf("%s at n %d: scanned %v", r.Event, r.N, ok)
+				}
+			case EventStarted, EventDrained, EventDue:
+				if ok {
+					t.Errorf("%s was scanned", r.Event)
+				}
+			}
+		}
+	})
 	t.Run("costs_no_allocation", func(t *testing.T) {
 		r := decided()
 		buf := make([]byte, 0, MaxRecordBytes)
@@ -325,7 +343,14 @@ func FuzzParseRecord(f *testing.F) {
 		f.Add(r.AppendNDJSON(nil))
 	}
 	f.Add([]byte(`{"n":1,"ts":"2026-01-02T15:04:05.000006Z","event":"SUNG","cut":["x"]}`))
+	f.Add([]byte(`{"n":1,"ts":"2026-02-30T15:04:05.000006Z","event":"SUNG","seq":1,"seq":1}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
+		if fast, ok := scanRecord(line); ok {
+			strict, err := decodeRecord(line)
+			if err != nil || !cmp.Equal(fast, strict) {
+				t.Fatalf("the scanner takes what the decoder does not: %v\n%s", err, cmp.Diff(strict, fast))
+			}
+		}
 		r, err := ParseRecord(line)
 		if err != nil {
 			return
@@ -350,6 +375,15 @@ func BenchmarkRecord(b *testing.B) {
 		buf := make([]byte, 0, 1024)
 		for b.Loop() {
 			buf = r.AppendNDJSON(buf[:0])
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(line)))
+		for b.Loop() {
+			if _, err := decodeRecord(line); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	b.Run("parse", func(b *testing.B) {
