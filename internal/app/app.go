@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"breakwater/internal/config"
+	"breakwater/internal/metrics"
+	"breakwater/internal/socket"
+	"breakwater/internal/systemd"
+	"breakwater/queue"
+	"breakwater/queue/dispatch"
+	"breakwater/storage"
+)
+
+// Options says what to run.
+type Options struct {
+	Config  config.Config
+	Version string
+	Restore bool
+	Log     hclog.Logger
+	Stdout  io.Writer // for audit.stream = "stdout"
+}
+
+// ErrUncleanDrain: the drain's time was up and handlers were cut off. What they
+// had was put back; nothing is lost.
+var ErrUncleanDrain = errors.New("the drain was not clean: running handlers were cut off and their exceptions put back")
+
+const (
+	// startPatience is how much more time the service manager is asked for at each
+	// sign of progress while the store opens.
+	startPatience = time.Minute
+	// closeTime bounds the last records of a stop.
+	closeTime = 30 * time.Second
+)
+
+// appliance is a running breakwater.
+type appliance struct {
+	o        Options
+	log      hclog.Logger
+	notify   *systemd.Notifier
+	store    queue.Store
+	stream   *auditStream
+	runner   *dispatch.Runner
+	metrics  *metrics.Metrics
+	doors    doors
+	draining context.CancelFunc // begins the drain, as SIGTERM does
+}
+
+// Run serves until stop ends, and drains; hurry ends the drain at once. It returns
+// nil after a clean drain, ErrUncleanDrain after one that was not, and the error
+// that ended it otherwise.
+func Run(stop, hurry context.Context, o Options) (err error) {
+	stop, drain := context.WithCancel(stop)
+	defer drain()
+	a := &appliance{o: o, log: o.Log, draining: drain}
+	if err := checkSupported(o.Config); err != nil {
+		return err
+	}
+	if a.notify, err = systemd.New(); err != nil {
+		a.log.Warn("service manager", "error", err.Error())
+		a.notify = &systemd.Notifier{}
+	}
+	inherited, err := systemd.Listeners()
+	if err != nil {
+		return fmt.Errorf("socket activation: %w", err)
+	}
+	if err := a.openStore(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.closeStore()) }()
+	if err := a.build(stop, inherited); err != nil {
+		return err
+	}
+	return a.serve(stop, hurry)
+}
+
+// openStore opens the store and takes it into service.
+func (a *appliance) openStore() error {
+	c := a.o.Config
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return fmt.Errorf("make data_dir: %w", err)
+	}
+	var err error
+	a.stream, err = openStream(c.Audit.Stream, a.o.Stdout, func(err error) {
+		a.log.Error("audit stream", "error", err.Error())
+	})
+	if err != nil {
+		return err
+	}
+	var report storage.Report
+	a.store, report, err = storage.Open(storage.Options{
+		Backend: c.Store.Backend, Path: c.Store.Path, Restore: a.o.Restore,
+		Committed: a.stream.committed, Progress: a.progress(),
+	})
+	if err != nil {
+		return errors.Join(err, a.stream.close())
+	}
+	for _, w := range report.Warnings {
+		a.log.Warn("store", "warning", w)
+	}
+	res, err := a.store.Start(context.Background(), queue.StartRequest{
+		Now: time.Now(), Policy: policyOf(c), Version: a.o.Version,
+		Config: c.Effective(), Diff: configDiff, Restored: report.Restored,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())
+	}
+	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,
+		"gave_back", res.GaveBack, "kept", res.Kept, "dead", res.DeadAgain)
+	return nil
+}
+
+// progress tells the log and the service manager how far opening has come.
+func (a *appliance) progress() func(step string, done, total int64) {
+	var told time.Time
+	return func(step string, done, total int64) {
+		if now := time.Now(); now.Sub(told) > time.Second {
+			told = now
+			a.log.Info("opening the store", "step", step, "done", done, "total", total)
+			_ = a.notify.ExtendTimeout(startPatience, fmt.Sprintf("%s the store: %d", step, done)) // nobody to tell
+		}
+	}
+}
+
+// configDiff is what a CONFIG_CHANGED record says.
+func configDiff(before, after []byte) (b, a json.RawMessage) {
+	doc, err := config.Diff(before, after)
+	if err != nil || doc == nil {
+		return before, after
+	}
+	var changed struct{ Before, After json.RawMessage }
+	if json.Unmarshal(doc, &changed) != nil {
+		return before, after
+	}
+	return changed.Before, changed.After
+}
+
+// build makes the parts and binds the sockets.
+func (a *appliance) build(stop context.Context, inherited inherited) error {
+	handlers, err := handlersOf(a.o.Config)
+	if err != nil {
+		return err
+	}
+	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts()})
+	q := a.o.Config.Queue
+	a.runner, err = dispatch.New(dispatch.Options{
+		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),
+		Workers: q.Concurrency, Room: q.MaxSize, Handlers: handlers,
+		Observer: dispatch.Observer{
+			Admitted: a.metrics.Admitted, Claimed: a.metrics.Claimed, Handled: a.metrics.Handled,
+			Settled: a.metrics.Settled, Raised: a.metrics.Raised,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return a.doors.open(stop, a, inherited)
+}
+
+// serve runs everything until the drain has ended.
+func (a *appliance) serve(stop, hurry context.Context) error {
+	work := make(chan struct{})
+	var drained dispatch.Drained
+	var failed error
+	go func() {
+		defer close(work)
+		drained, failed = a.runner.Run(stop, hurry)
+		a.draining() // a store that failed ends everything
+	}()
+	doors := a.doors.serve(stop, a)
+	a.ready(stop)
+
+	<-stop.Done()
+	a.log.Info("draining", "timeout_ms", a.o.Config.Queue.DrainTimeout.Milliseconds())
+	_ = a.notify.Stopping("draining") // nobody to tell
+	a.runner.Drain()
+	doorErr := a.doors.drain(doors, hurry)
+	<-work
+	a.doors.close()
+	if failed != nil {
+		return failed
+	}
+	if err := a.noteDrained(drained); err != nil {
+		return err
+	}
+	if !drained.Clean() {
+		return errors.Join(ErrUncleanDrain, doorErr)
+	}
+	return doorErr
+}
+
+// ready says that everything accepts, and starts the watchdog.
+func (a *appliance) ready(stop context.Context) {
+	if err := a.notify.Ready("serving"); err != nil {
+		a.log.Warn("service manager", "error", err.Error())
+	}
+	a.log.Info("ready", "version", a.o.Version)
+	go func() {
+		err := a.notify.Watchdog(stop, a.notify.WatchdogInterval(), a.store.Probe)
+		if err != nil && stop.Err() == nil {
+			a.log.Error("watchdog", "error", err.Error())
+		}
+	}()
+}
+
+// noteDrained writes the last record of the process.
+func (a *appliance) noteDrained(d dispatch.Drained) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	now := time.Now()
+	st, err := a.store.Status(ctx, now)
+	if err != nil {
+		return fmt.Errorf("read the status for the last record: %w", err)
+	}
+	detail, err := json.Marshal(map[string]any{
+		"clean": d.Clean(), "released": d.Released, "cut_off": d.CutOff,
+		"ready": st.Ready, "scheduled": st.Scheduled, "leased": st.Leased, "held": st.Held,
+		"done": st.Done, "dead": st.Dead, "discarded": st.Discarded,
+	})
+	if err != nil {
+		return fmt.Errorf("encode the last record: %w", err)
+	}
+	err = a.store.Note(ctx, now, []queue.Record{{Event: queue.EventDrained, Detail: detail}})
+	if err != nil {
+		return fmt.Errorf("write the last record: %w", err)
+	}
+	a.log.Info("drained", "clean", d.Clean(), "released", d.Released, "cut_off", d.CutOff)
+	return nil
+}
+
+// closeStore ends the store, then the stream that it feeds.
+func (a *appliance) closeStore() error {
+	err := a.store.Close()
+	if n := a.stream.skippedRecords(); n > 0 {
+		a.log.Warn("audit stream left out records; they are in the store", "records", n)
+	}
+	return errors.Join(err, a.stream.close())
+}
+
+// intake is the core's door as the enqueue socket needs it.
+type intake struct {
+	runner *dispatch.Runner
+	store  queue.Store
+}
+
+var _ socket.Intake = intake{}
+
+// Stream stores lines of a producer; see [dispatch.Runner.Stream].
+func (i intake) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission, answered func([]queue.Receipt, queue.Head)) error {
+	return i.runner.Stream(ctx, peer, lines, answered)
+}
+
+// Head returns the trail's head, for the end line.
+func (i intake) Head(ctx context.Context) (queue.Head, error) { return i.store.Head(ctx) }

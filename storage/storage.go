@@ -1,0 +1,86 @@
+// Package storage picks a backend by name. It is the only place that knows more
+// than one; all of them are [queue.Store], and storetest says what that means.
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	"breakwater/queue"
+	"breakwater/storage/boltstore"
+)
+
+// Bbolt is the name of the default backend, as the configuration spells it.
+const Bbolt = "bbolt"
+
+// Options says which store to open and how. The zero value of all but Path is the
+// default.
+type Options struct {
+	Backend string // "": Bbolt
+	Path    string // of the store's file
+
+	// Restore takes an archive copy, or a file older than its witness, into service.
+	Restore bool
+	// Committed is told of each commit that left records; see [queue.Commit].
+	Committed func(queue.Commit)
+	// Progress is told how far opening has come: a step, what is done of it, and of
+	// how much (0: not known).
+	Progress func(step string, done, total int64)
+}
+
+// Report is what opening found, for the log.
+type Report struct {
+	Created  bool     // the store was absent and has been made
+	Restored bool     // Options.Restore was needed
+	Warnings []string // for an operator
+}
+
+// Why a store that is sound in itself is not taken into service without Restore.
+var (
+	ErrRolledBack = boltstore.ErrRolledBack
+	ErrArchive    = boltstore.ErrArchive
+)
+
+// Open opens a store for writing, making it if it is absent. Its error says what,
+// where and what to do about it.
+func Open(o Options) (queue.Store, Report, error) {
+	if err := known(o.Backend); err != nil {
+		return nil, Report{}, err
+	}
+	s, err := boltstore.Open(boltstore.Options{
+		Path: o.Path, Restore: o.Restore, Committed: o.Committed, Progress: o.Progress,
+	})
+	if err != nil {
+		return nil, Report{}, err
+	}
+	r := s.Report()
+	return s, Report{Created: r.Created, Restored: r.Restored, Warnings: r.Warnings}, nil
+}
+
+// Copy is a store's file that nobody writes to, opened for reading.
+type Copy interface {
+	queue.Reader
+	Close() error
+}
+
+// OpenCopy opens a copy of a store, or a store whose process has ended, for reading.
+func OpenCopy(o Options) (Copy, error) {
+	if err := known(o.Backend); err != nil {
+		return nil, err
+	}
+	s, err := boltstore.OpenCopy(boltstore.Options{Path: o.Path, Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ErrBackend: the configuration names a backend that this program does not have.
+var ErrBackend = errors.New("no such storage backend")
+
+func known(backend string) error {
+	if backend != "" && backend != Bbolt {
+		return fmt.Errorf("%w: %q (there is %q)", ErrBackend, backend, Bbolt)
+	}
+	return nil
+}
