@@ -18,6 +18,7 @@ import (
 func (e *env) commands() []*ucli.Command {
 	return []*ucli.Command{
 		e.serveCommand(),
+		e.enqueueCommand(),
 		e.versionCommand(),
 	}
 }

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	ucli "github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"breakwater/internal/client"
+)
+
+func (e *env) enqueueCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:      "enqueue",
+		Usage:     "send exceptions from files or stdin",
+		ArgsUsage: "[FILE…]",
+		Description: "Sends one JSON object per line to the enqueue socket and waits for every receipt.\n" +
+			"A lost connection is made again, and what has no receipt is sent again: what was\n" +
+			"stored already is answered \"duplicate\" and not stored twice. \"-\" is stdin.\n" +
+			"Exit status: 3 when something was quarantined or in conflict, 4 when lines were\n" +
+			"rejected (stored nowhere: send them again), 1 when the connection was lost for good.",
+		Flags: []ucli.Flag{
+			&ucli.StringFlag{Name: "receipts", Usage: "keep the receipts, one per line, in `FILE`"},
+			&ucli.StringFlag{Name: "socket", Usage: "send to the socket at `PATH` instead of the configured one"},
+		},
+		OnUsageError: onUsageError,
+		Action:       e.enqueue,
+	}
+}
+
+func (e *env) enqueue(c *ucli.Context) (err error) {
+	path := c.String("socket")
+	if path == "" {
+		cfg, err := e.config(c)
+		if err != nil {
+			return err
+		}
+		path = cfg.Sockets.Enqueue.Path
+	}
+	in, size, err := e.inputs(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	p := &client.Producer{Path: path, Waiting: e.sayWaiting}
+	if name := c.String("receipts"); name != "" {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("open the receipts file: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		p.Receipt = func(line []byte) error { return write(f, line) }
+	}
+	bar := e.bar(size)
+	if bar != nil {
+		p.Progress = func(n int) { _ = bar.Add(n) } // a bar that cannot be drawn is no reason to stop
+	}
+	res, err := p.Send(c.Context, in)
+	if bar != nil {
+		_ = bar.Finish()
+		_, _ = fmt.Fprintln(e.Stderr)
+	}
+	return e.summarize(c, res, err)
+}
+
+// inputs opens the files one after the other, so that many do not need many
+// descriptors; size is their length together, -1 if it is not known.
+func (e *env) inputs(names []string) (in io.Reader, size int64, err error) {
+	if len(names) == 0 {
+		return e.Stdin, -1, nil
+	}
+	var readers []io.Reader
+	for i, name := range names {
+		if name == "-" {
+			readers, size = append(readers, e.Stdin), -1
+			continue
+		}
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case info.IsDir():
+			return nil, 0, usageErrorf("%s is a directory", name)
+		}
+		if size >= 0 {
+			size += info.Size()
+		}
+		readers = append(readers, &lazyFile{name: name, followed: i < len(names)-1})
+	}
+	return io.MultiReader(readers...), size, nil
+}
+
+// lazyFile is a file that is opened when it is first read. If its last line has no
+// end and another file follows, it gets one, so that they do not run together.
+type lazyFile struct {
+	name     string
+	followed bool
+	f        *os.File
+	last     byte
+}
+
+// Read opens the file at the first call and closes it at its end.
+func (l *lazyFile) Read(b []byte) (n int, err error) {
+	if l.f == nil {
+		if l.f, err = os.Open(l.name); err != nil {
+			return 0, err
+		}
+		l.last = '\n'
+	}
+	n, err = l.f.Read(b)
+	if n > 0 {
+		l.last = b[n-1]
+	}
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if l.last != '\n' && l.followed {
+		l.last, b[0] = '\n', '\n'
+		return 1, nil
+	}
+	if err := l.f.Close(); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF // itself, not wrapped: io.MultiReader compares
+}
+
+// bar is a progress bar on stderr, only on a terminal.
+func (e *env) bar(size int64) *progressbar.ProgressBar {
+	if !term.IsTerminal(int(e.Stderr.Fd())) {
+		return nil
+	}
+	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(e.Stderr), progressbar.OptionShowBytes(true),
+		progressbar.OptionSetDescription("enqueue"), progressbar.OptionThrottle(100*time.Millisecond))
+}
+
+// sayWaiting tells a person that the connection is being tried again.
+func (e *env) sayWaiting(err error, after time.Duration) {
+	_, _ = fmt.Fprintf(e.Stderr, "breakwater: connecting again in %s: %s\n", after, oneLine(err.Error())) // nowhere else to say it
+}
+
+// summarize prints the counts and turns them into an exit status.
+func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
+	if out := e.printSummary(c, res); out != nil && err == nil {
+		err = out
+	}
+	switch {
+	case errors.Is(err, client.ErrLost):
+		return &failure{status: exitFailed, err: err, hint: `start it with "breakwater serve", or name its socket with --socket`}
+	case errors.Is(err, context.Canceled):
+		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "send the same input again: what is stored is answered \"duplicate\""}
+	case err != nil:
+		return err
+	case res.Rejected > 0:
+		return quiet(exitRejected)
+	case res.Quarantined+res.Conflict > 0:
+		return quiet(exitFindings)
+	}
+	return nil
+}
+
+func (e *env) printSummary(c *ucli.Context, res client.Result) error {
+	if c.Bool("json") {
+		doc, err := json.Marshal(res)
+		if err != nil {
+			return err
+		}
+		return write(e.Stdout, append(doc, '\n'))
+	}
+	text := fmt.Appendf(nil, "%d lines: %d accepted, %d duplicate, %d conflict, %d quarantined, %d rejected\n",
+		res.Lines, res.Accepted, res.Duplicate, res.Conflict, res.Quarantined, res.Rejected)
+	if res.Resent > 0 {
+		text = fmt.Appendf(text, "%d lines were sent again after a lost connection; those that were stored count as duplicate\n", res.Resent)
+	}
+	if res.Audit != nil {
+		text = fmt.Appendf(text, "audit head %d:%s\n", res.Audit.Block, res.Audit.Head)
+	}
+	return write(e.Stdout, text)
+}

@@ -1,0 +1,360 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Limits of a producer. Lines that were sent and have no receipt yet are kept, so
+// that a lost connection can be made good.
+const (
+	maxPendingLines = 8192
+	maxPendingBytes = 32 << 20
+	// MaxLine is the longest line that is sent: what a server can be configured to
+	// take at most.
+	MaxLine = 16 << 20
+
+	dialTime      = 5 * time.Second
+	firstRetry    = 100 * time.Millisecond
+	longestRetry  = 5 * time.Second
+	maxReconnects = 20 // in a row, without a single receipt between them
+)
+
+// Counts adds up receipts by status. Resent lines were sent a second time after a
+// lost connection: one of them that is a duplicate may be one of ours.
+type Counts struct {
+	Lines       int `json:"lines"`
+	Accepted    int `json:"accepted"`
+	Duplicate   int `json:"duplicate"`
+	Conflict    int `json:"conflict"`
+	Quarantined int `json:"quarantined"`
+	Rejected    int `json:"rejected"`
+	Resent      int `json:"resent"`
+}
+
+// Head is the trail's head from the last end line: what makes its reader a witness.
+type Head struct {
+	Block uint64 `json:"block"`
+	Head  string `json:"head"`
+}
+
+// Producer sends lines to an enqueue socket.
+type Producer struct {
+	Path string // of the socket
+	// Receipt gets each receipt as it was received, its line number being that of
+	// the input; nil: nobody wants them. It must not keep the slice.
+	Receipt func(receipt []byte) error
+	// Progress gets the bytes of lines whose receipts have come.
+	Progress func(bytes int)
+	// Waiting is told of each lost or refused connection that will be tried again.
+	Waiting func(err error, after time.Duration)
+}
+
+// Result is what became of everything that was sent.
+type Result struct {
+	Counts
+	Audit *Head `json:"audit,omitempty"`
+}
+
+// ErrLost: the connection could not be had, or not be had again.
+var ErrLost = errors.New("no connection to the enqueue socket")
+
+// ErrLongLine: a line is longer than any server takes.
+var ErrLongLine = errors.New("line is too long")
+
+// pending is a line that has no receipt yet.
+type pending struct {
+	number int // in the input
+	line   []byte
+	sent   bool // on an earlier connection
+}
+
+// run is one Send.
+type run struct {
+	*Producer
+	in      *bufio.Reader
+	number  int
+	waiting []pending // in order
+	ended   bool      // the input is used up
+	res     Result
+	tries   int // connections in a row that brought no receipt
+}
+
+// Send sends every line of in and returns when each has its receipt. After a lost
+// connection it connects again and sends what has no receipt; what was stored is
+// then answered as a duplicate, never stored twice. The Result is valid also with
+// an error.
+func (p *Producer) Send(ctx context.Context, in io.Reader) (Result, error) {
+	r := &run{Producer: p, in: bufio.NewReaderSize(in, 64<<10)}
+	for {
+		done, err := r.connection(ctx)
+		var in *inputError
+		switch {
+		case done:
+			return r.res, nil
+		case ctx.Err() != nil:
+			return r.res, context.Cause(ctx)
+		case errors.As(err, &in):
+			return r.res, in.err
+		}
+		if r.tries++; r.tries > maxReconnects {
+			return r.res, fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		wait := min(firstRetry<<min(r.tries-1, 10), longestRetry)
+		if p.Waiting != nil {
+			p.Waiting(err, wait)
+		}
+		if !sleep(ctx, wait) {
+			return r.res, context.Cause(ctx)
+		}
+	}
+}
+
+// inputError is trouble with what is to be sent, or with the receipts' taker: no
+// other connection would help.
+type inputError struct{ err error }
+
+// Error is the trouble's text.
+func (e *inputError) Error() string { return e.err.Error() }
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// connection sends over one connection; done: every line has its receipt.
+func (r *run) connection(ctx context.Context) (done bool, err error) {
+	d := net.Dialer{Timeout: dialTime}
+	nc, err := d.DialContext(ctx, "unix", r.Path)
+	if err != nil {
+		return false, err
+	}
+	c := nc.(*net.UnixConn)
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // the reader then ends too
+	w := &window{room: sync.NewCond(new(sync.Mutex))}
+	for i := range r.waiting {
+		r.waiting[i].sent = true
+	}
+	w.lines, r.waiting = r.waiting, nil
+	r.res.Resent += len(w.lines)
+
+	sent := make(chan error, 1)
+	go func() { sent <- r.sendAll(c, w) }()
+	end, readErr := r.receive(c, w)
+	if !end {
+		_ = c.Close() // so that the sender ends
+	}
+	w.close()
+	sendErr := <-sent
+	r.waiting = w.lines
+	var in *inputError
+	if errors.As(sendErr, &in) {
+		return false, sendErr
+	}
+	if end && r.ended && len(r.waiting) == 0 {
+		return true, nil
+	}
+	return false, errors.Join(readErr, sendErr)
+}
+
+// window is the lines that have no receipt yet, shared by sender and receiver.
+type window struct {
+	room   *sync.Cond
+	lines  []pending
+	bytes  int
+	closed bool
+}
+
+// put adds a line once there is room; false: the connection has ended.
+func (w *window) put(p pending) bool {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	for !w.closed && len(w.lines) > 0 && (len(w.lines) >= maxPendingLines || w.bytes+len(p.line) > maxPendingBytes) {
+		w.room.Wait()
+	}
+	w.lines = append(w.lines, p)
+	w.bytes += len(p.line)
+	return !w.closed
+}
+
+// take removes the first line, whose receipt has come.
+func (w *window) take() (p pending, ok bool) {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	if len(w.lines) == 0 {
+		return p, false
+	}
+	p = w.lines[0]
+	w.lines = w.lines[1:]
+	w.bytes -= len(p.line)
+	w.room.Signal()
+	return p, true
+}
+
+func (w *window) close() {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	w.closed = true
+	w.room.Broadcast()
+}
+
+// sendAll sends what an earlier connection left without a receipt, then the input,
+// and half-closes.
+func (r *run) sendAll(c *net.UnixConn, w *window) error {
+	out := bufio.NewWriterSize(c, 64<<10)
+	for _, p := range w.again() {
+		if _, err := out.Write(p.line); err != nil {
+			return err
+		}
+	}
+	for !r.ended {
+		if r.in.Buffered() == 0 {
+			if err := out.Flush(); err != nil { // the input may be slow: send what there is
+				return err
+			}
+		}
+		p, err := r.next()
+		if err != nil {
+			return err
+		}
+		if p.line == nil {
+			continue
+		}
+		if !w.put(p) {
+			return nil
+		}
+		if _, err := out.Write(p.line); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return c.CloseWrite()
+}
+
+// again returns the lines to send again.
+func (w *window) again() []pending {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	for _, p := range w.lines {
+		w.bytes += len(p.line)
+	}
+	return append([]pending(nil), w.lines...)
+}
+
+// next reads the next line that is not blank; a nil line: there was none.
+func (r *run) next() (p pending, err error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > MaxLine+1 {
+			return p, &inputError{fmt.Errorf("%w: line %d has more than %d bytes", ErrLongLine, r.number+1, MaxLine)}
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			r.ended = true
+		} else if err != nil {
+			return p, &inputError{fmt.Errorf("read line %d: %w", r.number+1, err)}
+		}
+		break
+	}
+	if len(line) == 0 {
+		return p, nil
+	}
+	r.number++
+	if len(bytes.TrimSpace(line)) == 0 {
+		return p, nil
+	}
+	return pending{number: r.number, line: line}, nil
+}
+
+// receipt is what is read of an answer.
+type receipt struct {
+	Line   int    `json:"line"`
+	Status string `json:"status"`
+	Event  string `json:"event"`
+	Code   string `json:"code"`
+	Error  string `json:"error"`
+	Audit  *Head  `json:"audit"`
+}
+
+// receive reads receipts until the end line.
+func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
+	in := bufio.NewReaderSize(c, 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return false, fmt.Errorf("read receipts: %w", err)
+		}
+		var rc receipt
+		if err := json.Unmarshal(line, &rc); err != nil {
+			return false, &inputError{fmt.Errorf("a receipt that is not JSON: %.80q", line)}
+		}
+		switch {
+		case rc.Event == "end":
+			r.res.Audit = rc.Audit
+			return true, nil
+		case rc.Event != "":
+			return false, fmt.Errorf("%s: %s", rc.Code, rc.Error)
+		}
+		if err := r.account(w, &rc, line); err != nil {
+			return false, err
+		}
+	}
+}
+
+// account adds up one receipt and hands it on under the input's line number.
+func (r *run) account(w *window, rc *receipt, line []byte) error {
+	p, ok := w.take()
+	if !ok {
+		return &inputError{errors.New("a receipt for a line that was not sent")}
+	}
+	r.tries = 0
+	r.res.Lines++
+	switch rc.Status {
+	case "accepted":
+		r.res.Accepted++
+	case "duplicate":
+		r.res.Duplicate++
+	case "conflict":
+		r.res.Conflict++
+	case "quarantined":
+		r.res.Quarantined++
+	case "rejected":
+		r.res.Rejected++
+	}
+	if r.Progress != nil {
+		r.Progress(len(p.line))
+	}
+	if r.Receipt == nil {
+		return nil
+	}
+	if _, rest, ok := bytes.Cut(line, []byte(",")); ok {
+		line = append(strconv.AppendInt([]byte(`{"line":`), int64(p.number), 10), ',')
+		line = append(line, rest...)
+	}
+	if err := r.Receipt(line); err != nil {
+		return &inputError{fmt.Errorf("keep a receipt: %w", err)}
+	}
+	return nil
+}
