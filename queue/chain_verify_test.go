@@ -46,6 +46,27 @@ func TestChainVerifier(t *testing.T) {
 			t.Errorf("visited %v", seen)
 		}
 	})
+	t.Run("reads_stored_blocks", func(t *testing.T) {
+		var v ChainVerifier
+		for i, b := range trail {
+			if err := v.AddStored(b.Number, AppendBlock(nil, b, i%2 == 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v.Head() != trail[len(trail)-1].Head() {
+			t.Errorf("ends at %v", v.Head())
+		}
+	})
+	t.Run("says_where_in_words", func(t *testing.T) {
+		for want, b := range map[string]ChainBreak{
+			"audit chain breaks at block 3: missing":              {Block: 3, Reason: "missing"},
+			"audit chain breaks at block 3, record 70: misplaced": {Block: 3, N: 70, Reason: "misplaced"},
+		} {
+			if got := b.Error(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	})
 	t.Run("starts_after_the_head_that_a_trim_left", func(t *testing.T) {
 		var v ChainVerifier
 		v.StartAfter(trail[1].Head(), trail[1].LastN())

@@ -230,6 +230,14 @@ func TestRecordLimits(t *testing.T) {
 			t.Errorf("%v, cut %v, detail %.100s", err, back.Cut.Members(), back.Detail)
 		}
 	})
+	t.Run("a_document_that_grows_over_the_limit_is_too", func(t *testing.T) {
+		doc := `"` + strings.Repeat("\u2028", MaxRecordRaw/4) + `"` // three bytes each, six escaped
+		r := Record{N: 1, Event: EventStarted, Detail: json.RawMessage(doc)}
+		back, err := ParseRecord(r.AppendNDJSON(nil))
+		if err != nil || !back.Cut.Has("detail") || len(back.Detail) > 100 {
+			t.Errorf("%v, cut %v, detail of %d bytes", err, back.Cut.Members(), len(back.Detail))
+		}
+	})
 	t.Run("text_is_cut_on_a_rune_border", func(t *testing.T) {
 		for _, s := range []string{"€", "\U0001F4B6", "\xff", "é"} {
 			for pad := range 4 {
