@@ -170,22 +170,22 @@ func (c *statusCollector) finish(r *reading) {
 }
 
 // edgeCollector shows what the other parts are asked for: sockets, consumers, the
-// build.
+// audit stream, the build.
 type edgeCollector struct {
-	options                             Options
-	open, connections, consumers, build family
+	options                                      Options
+	open, connections, consumers, skipped, build family
 }
 
 func newEdgeCollector(o Options) *edgeCollector {
 	return &edgeCollector{
 		options: o, open: familyOf(connections), connections: familyOf(connectionsTotal),
-		consumers: familyOf(consumersAttached), build: familyOf(buildInfo),
+		consumers: familyOf(consumersAttached), skipped: familyOf(streamSkippedTotal), build: familyOf(buildInfo),
 	}
 }
 
 // Describe names the families.
 func (c *edgeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{c.open, c.connections, c.consumers, c.build} {
+	for _, f := range []family{c.open, c.connections, c.consumers, c.skipped, c.build} {
 		ch <- f.desc
 	}
 }
@@ -204,5 +204,10 @@ func (c *edgeCollector) Collect(ch chan<- prometheus.Metric) {
 		attached = c.options.Consumers()
 	}
 	c.consumers.emit(ch, float64(attached))
+	skipped := uint64(0)
+	if c.options.StreamSkipped != nil {
+		skipped = c.options.StreamSkipped()
+	}
+	c.skipped.emit(ch, float64(skipped))
 	c.build.emit(ch, 1, c.options.Version)
 }

@@ -37,6 +37,10 @@ type Options struct {
 	// Consumers returns how many consumers are attached; nil: none ever are.
 	Consumers func() int
 
+	// StreamSkipped returns how many records the audit stream has left out so far;
+	// nil: none, as there is no stream.
+	StreamSkipped func() uint64
+
 	Now func() time.Time // nil: time.Now
 }
 
@@ -62,7 +66,6 @@ type Metrics struct {
 	settlements   []prometheus.Counter   // by resultIndex
 	raised        []prometheus.Counter   // by codeIndex
 	dropped       prometheus.Counter
-	skipped       prometheus.Counter
 }
 
 // New returns a Metrics with a registry of its own, all its series at zero.
@@ -83,7 +86,7 @@ func New(o Options) *Metrics {
 		m.answers = append(m.answers, counters(answers, verbs, route))
 	}
 	m.admit, m.settle = m.histogram(admitSeconds), m.histogram(settleSeconds)
-	m.dropped, m.skipped = m.counter(receiptsDroppedTotal), m.counter(streamSkippedTotal)
+	m.dropped = m.counter(receiptsDroppedTotal)
 	m.registry.MustRegister(
 		newStatusCollector(o), newEdgeCollector(o),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -153,9 +156,6 @@ func (m *Metrics) Raised(code queue.Code, _ queue.Route) { m.raised[codeIndex(co
 
 // ReceiptsDropped: so many receipts were not sent, as their producer did not read.
 func (m *Metrics) ReceiptsDropped(n int) { m.dropped.Add(float64(max(n, 0))) }
-
-// StreamSkipped: so many records were left out of the audit stream.
-func (m *Metrics) StreamSkipped(n int) { m.skipped.Add(float64(max(n, 0))) }
 
 // The functions below make a family from its row in the table and register it. Two
 // rows of one name would be refused by the registry: a mistake of ours that no test

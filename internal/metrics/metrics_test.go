@@ -92,8 +92,8 @@ func full(t *testing.T) *Metrics {
 			"enqueue": func() Connections { return Connections{Open: 2, Accepted: 7, Refused: 1, Failed: 3} },
 			"control": func() Connections { return Connections{} },
 		},
-		Consumers: func() int { return 4 },
-		Now:       func() time.Time { return start.Add(time.Minute) },
+		Consumers: func() int { return 4 }, StreamSkipped: func() uint64 { return 6 },
+		Now: func() time.Time { return start.Add(time.Minute) },
 	})
 }
 
@@ -115,8 +115,7 @@ func feed(m *Metrics) {
 	m.Raised(queue.CodePoison, queue.RouteReview)
 	m.Raised("SOMETHING_NEW", "")
 	m.ReceiptsDropped(5)
-	m.StreamSkipped(6)
-	m.StreamSkipped(-1)
+	m.ReceiptsDropped(-1)
 }
 
 func TestScrape(t *testing.T) {
