@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +26,8 @@ import (
 // Put and the maintenance Put does), cpu-ns the processor time of the commit,
 // which a busy machine does not distort, written what went to the file per entry.
 func BenchmarkAdmit(b *testing.B) {
-	remembered := []int{0, 1_000_000}
-	if os.Getenv("LEDGER_BENCH_LARGE") != "" {
-		remembered = append(remembered, 5_000_000, 10_000_000)
-	}
 	var subjects []*subject
-	for _, n := range remembered {
+	for _, n := range remembered() {
 		s := &subject{name: fmt.Sprintf("%dM", n/1_000_000), path: filepath.Join(b.TempDir(), "ledger.db")}
 		fill(b, s.path, n)
 		s.open(b)
@@ -51,6 +49,46 @@ func BenchmarkAdmit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// remembered lists the numbers of keys that are measured.
+func remembered() []int {
+	if os.Getenv("LEDGER_BENCH_LARGE") == "" {
+		return []int{0, 1_000_000}
+	}
+	return []int{0, 1_000_000, 5_000_000, 10_000_000}
+}
+
+// BenchmarkOpen opens ledgers that remember many keys, and says what memory
+// they take then: of the heap, and of the process beyond its mapped files.
+func BenchmarkOpen(b *testing.B) {
+	for _, n := range remembered() {
+		path := filepath.Join(b.TempDir(), "ledger.db")
+		fill(b, path, n)
+		db := openBench(b, path, true)
+		b.Run(fmt.Sprintf("remembered=%dM", n/1_000_000), func(b *testing.B) {
+			var l *Ledger
+			heap := heapAlloc()
+			for b.Loop() {
+				l = nil
+				must(b, db.View(func(tx *bolt.Tx) (err error) { l, err = Open(tx); return err }))
+			}
+			b.ReportMetric(float64(heapAlloc()-heap)/1e6, "MB-heap")
+			b.ReportMetric(float64(proc("status", "RssAnon"))/1e3, "MB-RssAnon")
+			entries, segments, _ := l.Len()
+			b.ReportMetric(float64(segments), "segments")
+			b.ReportMetric(float64(entries), "entries")
+		})
+		must(b, db.Close())
+	}
+}
+
+func heapAlloc() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	debug.FreeOSMemory()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // subject is one ledger under measurement.
@@ -78,7 +116,7 @@ func (s *subject) admit(b *testing.B, batch int) {
 		entries[i] = Entry{Key: spread(s.next), Seq: s.next, State: StateOpen, New: true}
 		s.next++
 	}
-	wrote, used, start := written(b), cpuTime(), time.Now()
+	wrote, used, start := written(), cpuTime(), time.Now()
 	tx, err := s.db.Begin(true)
 	must(b, err)
 	own := time.Now()
@@ -92,7 +130,7 @@ func (s *subject) admit(b *testing.B, batch int) {
 	must(b, tx.Commit())
 	s.whole += time.Since(start)
 	s.cpu += cpuTime() - used
-	s.written += written(b) - wrote
+	s.written += written() - wrote
 }
 
 func (s *subject) report(b *testing.B, entries float64, empty *subject) {
@@ -171,14 +209,18 @@ func cpuTime() time.Duration {
 }
 
 // written returns the bytes this process has passed to write calls.
-func written(b *testing.B) int64 {
-	text, err := os.ReadFile("/proc/self/io")
+func written() int64 { return proc("io", "wchar") }
+
+// proc returns a number that Linux keeps of this process, 0 where it does not.
+func proc(file, name string) (n int64) {
+	text, err := os.ReadFile("/proc/self/" + file)
 	if err != nil {
-		return 0 // not Linux, or not allowed: the metric shows it
+		return 0
 	}
-	var n int64
 	for line := range strings.Lines(string(text)) {
-		fmt.Sscanf(line, "wchar: %d", &n)
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			fmt.Sscan(value, &n)
+		}
 	}
 	return n
 }

@@ -25,6 +25,8 @@ func (l *Ledger) Walk(tx *bolt.Tx, from Key, fn func(Entry) bool) error {
 		m.sources = append(m.sources, s)
 	}
 	for {
+		// An error comes with the record before it, which may be the newest of
+		// its key or not: it is not given out.
 		r, err := m.next()
 		if r == nil || err != nil {
 			return err
@@ -151,7 +153,7 @@ func (c *checker) strays() {
 			if !slices.Contains(known, id) {
 				c.found(damage(name, key, "of a segment that is in no manifest"))
 			}
-			key, _ = cur.Seek(segmentKey(id+1, Key{}))
+			key, _ = cur.Seek(segmentKey(id+1, Key{})) // one look at each segment is enough
 		}
 	}
 }

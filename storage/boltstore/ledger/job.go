@@ -191,6 +191,7 @@ func (l *Ledger) publish(tx *bolt.Tx, j *job) error {
 		l.floor = l.frozenEnd
 		l.frozen.reset()
 	} else {
+		// New segments have come at the front since the job began, none between.
 		at = slices.IndexFunc(l.segments, func(s *segment) bool { return s.id == j.inputs[0] })
 		l.segments = slices.Delete(l.segments, at, at+len(j.inputs))
 	}
@@ -206,7 +207,7 @@ func (l *Ledger) publish(tx *bolt.Tx, j *job) error {
 // floor, or the inputs. Deleting costs a quarter of writing.
 func (l *Ledger) clear(tx *bolt.Tx, j *job, budget int) (int, error) {
 	const discount = 4
-	left := budget * discount
+	left := budget * discount // bytes that may be deleted
 	var err error
 	if j.level == sealing {
 		left, err = deleteWhile(tx.Bucket(bucketLog), logKey(0), left, func(key []byte) bool {

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -100,6 +102,18 @@ func TestPut(t *testing.T) {
 			}
 		}
 		m.compare(t) // nothing was put, the good one neither
+	})
+
+	t.Run("keeps_the_stored_form_of_the_log", func(t *testing.T) {
+		m := newMachine(t, defaultSizes())
+		if err := m.l.Put(m.tx, []Entry{{Key: Key{0xaa}, Seq: 1, State: StateOpen, New: true}}); err != nil {
+			t.Fatal(err)
+		}
+		// CRC-32C over the log number, 8 zero bytes, and the record.
+		want := "4a7d7002" + "aa" + strings.Repeat("00", 15+16+10+7) + "01" + "81"
+		if got := hex.EncodeToString(m.tx.Bucket(bucketLog).Get(make([]byte, 8))); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	})
 
 	t.Run("does_not_allocate_per_entry", func(t *testing.T) {

@@ -25,7 +25,9 @@ func (s *segment) add(p *piece, last Key) {
 	s.bytes += int64(p.bytes)
 }
 
-// find returns the record of k, or nil. It is valid during the transaction.
+// find returns the record of k, or nil. It is valid during the transaction. A
+// block is searched from its front: about 35 records of different lengths, and
+// an index for them would cost more in every page than it saves in rare hits.
 func (s *segment) find(tx *bolt.Tx, k Key) (record, error) {
 	if !s.filter.may(k) {
 		return nil, nil
@@ -54,7 +56,8 @@ func (s *segment) find(tx *bolt.Tx, k Key) (record, error) {
 	return nil, nil
 }
 
-// segmentSource walks a segment's records in key order.
+// segmentSource walks a segment's records in key order. It holds a bbolt cursor,
+// so the bucket must not change meanwhile.
 type segmentSource struct {
 	id     uint64
 	cursor *bolt.Cursor
