@@ -6,8 +6,9 @@
 // A hash is random, so every new key would dirty a page of its own: 4 KiB
 // written for 60 bytes remembered, and worse as the tree grows. Measured on one
 // machine, a plain bucket of keys cut the durable intake from about 107,000 to
-// 21,000 messages a second. Here everything is appended instead, and the intake
-// does not notice how much is remembered.
+// 21,000 messages a second. Here everything is appended instead, and a commit of
+// 100 keys takes 6 % longer with ten million remembered than with none
+// (BenchmarkAdmit; 5.8 and 6.2 µs a key with two syncs a commit).
 //
 // # The life of an entry
 //

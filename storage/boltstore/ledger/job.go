@@ -94,40 +94,9 @@ func (l *Ledger) build(tx *bolt.Tx, j *job, budget int) (int, error) {
 		return 0, err
 	}
 	w := &writer{l: l, job: j}
-	done, dropped := false, false
-	for w.spent < 2*budget { // a long stretch of dropped records fills no block
-		r, err := m.next()
-		if err != nil {
-			return 0, err
-		}
-		if r == nil {
-			done = true
-			break
-		}
-		if j.begun && r.key() == j.cursor {
-			continue
-		}
-		drop := l.letsGo(j, r)
-		if !drop && !w.fits(r) {
-			w.flush()
-			if w.spent >= budget {
-				break // r is read again by the next step
-			}
-		}
-		if drop {
-			dropped = true
-			if r.state() != StateForgotten { // that was uncounted when it was put
-				l.live--
-			}
-		} else {
-			w.add(r)
-		}
-		w.spent += len(r)
-		j.advance(r.key())
-	}
-	w.flush()
-	if done {
-		w.closeRun()
+	done, err := w.fill(m, max(budget, l.sizes.block))
+	if err != nil {
+		return 0, err
 	}
 	if err := w.store(tx); err != nil {
 		return 0, err
@@ -135,7 +104,7 @@ func (l *Ledger) build(tx *bolt.Tx, j *job, budget int) (int, error) {
 	switch {
 	case done:
 		return w.spent, l.publish(tx, j)
-	case dropped:
+	case w.dropped:
 		// Neither cursor nor count can be seen from the blocks.
 		return w.spent, l.save(tx)
 	}

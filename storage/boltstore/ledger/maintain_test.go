@@ -215,8 +215,10 @@ func TestLive(t *testing.T) {
 		m.put(t, []Entry{m.next(0, StateDiscarded)})
 		for n := 1; len(m.l.jobs) == 0 || m.l.jobs[0].level != 0; n++ {
 			m.put(t, []Entry{m.next(n, StateOpen)})
-			for len(m.l.jobs) > 0 && m.l.jobs[0].level == sealing {
-				m.maintain(t, 1)
+			for len(m.l.jobs) > 0 && m.l.jobs[0].level == sealing { // and no step of a merge
+				if _, err := m.l.step(m.tx, m.l.jobs[0], 1); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		m.put(t, []Entry{m.next(0, StateForgotten)}) // while the merge waits

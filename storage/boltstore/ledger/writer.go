@@ -5,13 +5,14 @@ import bolt "go.etcd.io/bbolt"
 // writer collects the blocks and pieces of one step of a job, to be stored
 // together at its end.
 type writer struct {
-	l      *Ledger
-	job    *job
-	spent  int    // record bytes used up, dropped ones included
-	block  []byte // being filled
-	last   Key    // in the block
-	blocks []pair
-	pieces []keyedPiece
+	l       *Ledger
+	job     *job
+	spent   int    // record bytes used up, dropped ones included
+	dropped bool   // retention has let go of something
+	block   []byte // being filled
+	last    Key    // in the block
+	blocks  []pair
+	pieces  []keyedPiece
 }
 
 type pair struct{ key, value []byte }
@@ -19,6 +20,50 @@ type pair struct{ key, value []byte }
 type keyedPiece struct {
 	key   []byte
 	piece *piece
+}
+
+// fill takes records from m until the budget is used up and the block full, or
+// until there are no more: then it is done.
+func (w *writer) fill(m *merged, budget int) (done bool, err error) {
+	for w.spent < 2*budget { // a long stretch of dropped records fills no block
+		r, err := m.next()
+		if err != nil {
+			return false, err
+		}
+		if r == nil {
+			w.flush()
+			w.closeRun()
+			return true, nil
+		}
+		if w.job.begun && r.key() == w.job.cursor {
+			continue // sources start at the cursor, which is done
+		}
+		drop := w.l.letsGo(w.job, r)
+		if !drop && !w.fits(r) {
+			w.flush()
+			if w.spent >= budget {
+				return false, nil // r is read again by the next step
+			}
+		}
+		if drop {
+			w.drop(r)
+		} else {
+			w.add(r)
+		}
+		w.spent += len(r)
+		w.job.advance(r.key())
+	}
+	w.flush()
+	return false, nil
+}
+
+// drop leaves r out, and with it its key, which nothing else holds. A Forgotten
+// key was uncounted when it was put.
+func (w *writer) drop(r record) {
+	w.dropped = true
+	if r.state() != StateForgotten {
+		w.l.live--
+	}
 }
 
 // fits says whether r still goes into the block.
