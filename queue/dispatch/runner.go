@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -194,9 +193,6 @@ func (r *Runner) fail(doing string, err error) {
 		close(r.failed)
 	})
 }
-
-// fatal reports whether an error means that the store will never answer again.
-func fatal(err error) bool { return errors.Is(err, queue.ErrFailed) || errors.Is(err, queue.ErrClosed) }
 
 // drainCounts is shared by the workers.
 type drainCounts struct{ released, cutOff atomic.Int64 }
