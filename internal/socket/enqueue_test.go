@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"breakwater/queue"
@@ -255,6 +256,28 @@ func TestEnqueue(t *testing.T) {
 			t.Errorf("the trail says %v, %v; want %v", peers, err, self)
 		}
 	})
+}
+
+// A descriptor that is passed along with a line is closed unseen: nobody can fill the
+// server's table with them.
+func TestPassedDescriptorsAreClosed(t *testing.T) {
+	c, _ := enqueue(t, newDoor(t), EnqueueOptions{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, _, err := c.WriteMsgUnix([]byte(messages(1, 1)), unix.UnixRights(int(w.Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if got := c.next(t); !strings.HasPrefix(got, `{"line":1,"status":"accepted"`) {
+		t.Errorf("got %s", got)
+	}
+	// It ends only when the last descriptor of its other end is closed.
+	if _, err := io.ReadAll(r); err != nil {
+		t.Error(err)
+	}
 }
 
 // B23: a last line without LF is stored if it is a complete object, else never.

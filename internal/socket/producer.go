@@ -63,10 +63,11 @@ func (p *producer) read(maxLine int) {
 			}
 			return
 		}
-		j := &judgedBatch{batch: batch, lines: make([]judgedLine, len(batch.lines))}
+		j := p.server.judged()
+		j.batch = batch
 		late := p.drain.Err() != nil
 		for i := range batch.lines {
-			j.lines[i] = judge(&parser, &batch.lines[i], maxLine, late)
+			j.lines = append(j.lines, judge(&parser, &batch.lines[i], maxLine, late))
 		}
 		p.hold(j)
 		p.batches <- j
@@ -82,8 +83,12 @@ func (p *producer) hold(j *judgedBatch) {
 
 // let gives the batch's memory and its share of the budget back.
 func (p *producer) let(j *judgedBatch) {
+	cost := j.cost
 	j.batch.release()
-	p.server.budget.Release(j.cost)
+	clear(j.lines) // what the lines point to must not live as long as the pool
+	*j = judgedBatch{lines: j.lines[:0]}
+	p.server.spent.Put(j)
+	p.server.budget.Release(cost)
 }
 
 // judge lets a line pass the gates of the door, or answers it where no gate is needed.
