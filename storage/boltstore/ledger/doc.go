@@ -16,8 +16,8 @@
 //	   └──► active head (memory) ──freeze──► frozen head ──seal──► segment, tier 0
 //	                                 4 segments of a tier ──merge──► segment, next tier
 //
-// An entry is appended to the log bucket and stored in the active head, a
-// [Entry] table in memory that happens to be sorted. When the head is full it is
+// An entry is appended to the log bucket and stored in the active head, a table
+// in memory that happens to be sorted (see head). When the head is full it is
 // frozen, and a job writes it, in key order, into a segment: blocks of records
 // in the blocks bucket, and for every run of blocks a piece of a bloom filter
 // in the filters bucket, kept in memory as well. Then the log that it replaces
