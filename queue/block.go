@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -78,6 +79,11 @@ var (
 // compressed when that makes it shorter. ParseBlock reads it.
 func AppendBlock(dst []byte, b Block, compress bool) []byte {
 	start := len(dst)
+	if compress { // a third is what most blocks shrink to, or below
+		dst = slices.Grow(dst, blockHeader+len(b.Plain)/3+blockTrailer)
+	} else {
+		dst = slices.Grow(dst, blockHeader+len(b.Plain)+blockTrailer)
+	}
 	dst = append(dst, blockFormat, codecPlain)
 	dst = binary.BigEndian.AppendUint64(dst, b.FirstN)
 	dst = binary.BigEndian.AppendUint32(dst, b.Count)
