@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,8 +169,10 @@ func (w *worker) settlement(d *queue.Delivery, a *queue.Answer) queue.Settlement
 	return s
 }
 
-// putBack releases deliveries that were not started.
+// putBack releases deliveries that were not started, the last one first: the store
+// puts back with a message what is leased behind it in its key.
 func (w *worker) putBack(batch []queue.Delivery, counts *drainCounts) {
+	slices.Reverse(batch)
 	settlements := make([]queue.Settlement, len(batch))
 	for i := range batch {
 		settlements[i] = w.settlement(&batch[i], &queue.Answer{Verb: queue.Release, Reason: "the process is draining"})
