@@ -103,6 +103,13 @@ func TestAssign(t *testing.T) {
 			}
 		}
 	})
+	t.Run("gives_a_name_listed_twice_its_slots_at_the_first_place", func(t *testing.T) {
+		a := Assign([]string{"b", "a", "b", "a"})
+		b := Assign([]string{"b", "a"})
+		if a.Set(0) != b.Set(0) || a.Set(1) != b.Set(1) || a.Set(2) != (SlotSet{}) || a.Set(3) != (SlotSet{}) {
+			t.Errorf("the second mention of a name has slots")
+		}
+	})
 	t.Run("is_bounded", func(t *testing.T) {
 		owners := make([]string, MaxOwners+5)
 		for i := range owners {
