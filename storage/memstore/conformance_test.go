@@ -27,3 +27,5 @@ func open(_ testing.TB, o storetest.Options) storetest.Harness {
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
 func TestModel(t *testing.T) { storetest.RunModel(t, open, open) }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }
