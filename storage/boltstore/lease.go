@@ -3,6 +3,7 @@ package boltstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -124,8 +125,7 @@ func (x *txn) takeBack(now time.Time, p queue.Policy, f *flight, counted bool, r
 		f.deliveries--
 	}
 	x.t.lift(f.key)
-	x.unlease(f)
-	if err := x.saveFlight(f); err != nil {
+	if err := errors.Join(x.unlease(f), x.saveFlight(f)); err != nil {
 		return back, err
 	}
 	return back, x.settle(f.key)

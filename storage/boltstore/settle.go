@@ -206,7 +206,9 @@ func (x *txn) putBack(now time.Time, f *flight, until moment, wall bool) error {
 	}
 	k := f.key
 	x.t.lift(k)
-	x.unlease(f)
+	if err := x.unlease(f); err != nil {
+		return err
+	}
 	if err := x.startWait(now, f, until, wall); err != nil {
 		return err
 	}
@@ -246,11 +248,11 @@ func (x *txn) forgetWait(seq uint64) error {
 }
 
 // unlease makes a message claimable as far as it goes; the key must be lifted.
-func (x *txn) unlease(f *flight) {
+func (x *txn) unlease(f *flight) error {
 	f.key.leased--
 	f.owner, f.fence, f.msg = queue.Owner{}, 0, queue.Stored{}
 	f.deadline, f.length = moment{}, 0
-	x.t.giveBack(f.key, f.ref)
+	return x.rejoin(f.key, f.ref)
 }
 
 // putBackAfter puts back, uncounted, every lease of f's key that comes after it.
@@ -269,7 +271,9 @@ func (x *txn) putBackAfter(now time.Time, f *flight) error {
 		x.record(queue.ReleasedRecord(now, &g.msg, g.holding(), &queue.Settlement{Reason: queue.PutBack}))
 		g.deliveries--
 		x.t.lift(g.key)
-		x.unlease(g)
+		if err := x.unlease(g); err != nil {
+			return err
+		}
 		if err := x.saveFlight(g); err != nil {
 			return err
 		}

@@ -22,7 +22,11 @@ const trailPage = 64
 // own, in the caller's goroutine, and disturbs nobody.
 func (s *Store) Trail(ctx context.Context, q queue.TrailQuery, fn func(queue.Record) bool) error {
 	needle := needleOf(&q)
-	next, err := s.firstBlock(q.AfterN)
+	after := q.AfterN
+	if q.Seq > 0 {
+		after = max(after, q.Seq-1) // every seq before it left a record before its first
+	}
+	next, err := s.firstBlock(after)
 	for err == nil && next != 0 {
 		if err = ctx.Err(); err != nil {
 			break
@@ -121,7 +125,7 @@ func (s *Store) firstBlock(afterN uint64) (from uint64, err error) {
 			return nil
 		}
 		from += uint64(skip)
-		if afterN == 0 {
+		if skip == 0 {
 			bad = nil // nothing was skipped: the scan itself will name what is damaged
 		}
 		return bad

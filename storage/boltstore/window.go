@@ -83,7 +83,10 @@ func (x *txn) firstParked(k *key) (first queue.Place) {
 	return first
 }
 
-// unpark brings a key's next parked messages into its window.
+// unpark brings a key's next parked messages into its window. What a former
+// process parked beyond the walk of this one stays where it is until the walk has
+// passed it: there may be a message of the key before it that was at hand in that
+// process and is still ahead in this one.
 func (x *txn) unpark(k *key) error {
 	var taken [][]byte
 	c := x.b.parked.Cursor()
@@ -91,6 +94,9 @@ func (x *txn) unpark(k *key) error {
 		place, ok := queue.ParsePlaceKey(at[len(k.hash):])
 		if !ok {
 			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
+		}
+		if x.t.beyond(place) {
+			break
 		}
 		h, err := parseHeader(x.b.backlog.Get(at[len(k.hash):]))
 		if err != nil {
@@ -107,24 +113,15 @@ func (x *txn) unpark(k *key) error {
 	}
 	k.parked -= int32(len(taken))
 	x.t.windowed += len(taken)
-	if k.parked <= 0 || len(taken) == 0 {
-		k.parked, k.lastParked = 0, queue.Place{}
+	if k.parked == 0 {
+		k.lastParked = queue.Place{}
 	}
 	return nil
 }
 
-// giveBack returns a message that was leased to its key's window. What the walk
-// has not reached since the last start stays for the walk.
-func (t *tables) giveBack(k *key, m messageRef) {
-	if t.beyond(m.place) {
-		return
-	}
-	k.insert(m)
-	t.windowed++
-}
-
-// rejoin puts a replayed message back at its own place, wherever the messages of
-// its key are kept.
+// rejoin puts a message that was leased or dead back at its own place, wherever the
+// messages of its key are kept: what the walk has not reached since the last start
+// stays for the walk, what lies behind a parked one is parked.
 func (x *txn) rejoin(k *key, m messageRef) error {
 	if x.t.beyond(m.place) {
 		return nil
@@ -188,11 +185,16 @@ func (x *txn) meet(at, rec []byte) error {
 		return nil
 	}
 	if k.parked > 0 && !k.lastParked.Less(place) {
-		if x.parkedAlready(k, at) {
-			return nil
+		if !x.parkedAlready(k, at) {
+			if err := x.park(k, place); err != nil {
+				return err
+			}
 		}
-		k.insert(messageRef{place: place, route: h.route, priority: h.priority})
-		t.windowed++
+		if len(k.window) == 0 && k.movable() {
+			if err := x.unpark(k); err != nil {
+				return err
+			}
+		}
 	} else if err := x.shelve(k, messageRef{place: place, route: h.route, priority: h.priority}); err != nil {
 		return err
 	}

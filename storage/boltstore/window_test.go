@@ -1,0 +1,212 @@
+package boltstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"breakwater/partition"
+	"breakwater/queue"
+	"breakwater/storage/storetest"
+)
+
+// TestWindow_order_survives_a_window_that_is_far_too_small drives a store whose
+// window holds a handful of messages through everything that makes keys stop and
+// go, so that messages are parked, evicted, brought back and met again by the walk
+// of the next process. Nothing may be lost, doubled or overtake, and in the end
+// everything must have been handed out.
+func TestWindow_order_survives_a_window_that_is_far_too_small(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDriver(rt, t, rapid.IntRange(1, 12).Draw(rt, "window"))
+		defer d.h.close()
+		for range rapid.IntRange(20, 60).Draw(rt, "steps") {
+			d.step()
+		}
+		d.finish()
+	})
+}
+
+// driver does random things to a store.
+type driver struct {
+	*rapid.T
+	h    *harness
+	ctx  context.Context
+	now  time.Time
+	sent int
+	held []queue.Settlement // leases that were not answered yet
+}
+
+const windowKeys = 6
+
+func newDriver(rt *rapid.T, t *testing.T, window int) *driver {
+	h := &harness{t: t, options: Options{Path: t.TempDir() + "/breakwater.db", Window: window}}
+	h.open()
+	d := &driver{T: rt, h: h, ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+	d.start()
+	return d
+}
+
+func (d *driver) policy() queue.Policy {
+	return queue.Policy{MaxAttempts: 3, MaxDeliveries: 6, RetryInitial: time.Second, RetryMax: 4 * time.Second}
+}
+
+func (d *driver) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *driver) start() {
+	_, err := d.h.store.Start(d.ctx, queue.StartRequest{Now: d.now, Policy: d.policy()})
+	d.must(err)
+	d.held = nil
+}
+
+func (d *driver) step() {
+	d.now = d.now.Add(time.Duration(rapid.IntRange(0, 1500).Draw(d.T, "pass")) * time.Millisecond)
+	switch rapid.IntRange(0, 9).Draw(d.T, "do") {
+	case 0, 1, 2:
+		d.admit(rapid.IntRange(1, 12).Draw(d.T, "lines"))
+	case 3, 4, 5:
+		d.claim()
+	case 6, 7:
+		d.answer()
+	case 8:
+		d.operate()
+	case 9:
+		if rapid.Bool().Draw(d.T, "crash") {
+			d.h.crash()
+		} else {
+			d.h.reopen()
+		}
+		d.start()
+	}
+}
+
+func (d *driver) admit(n int) {
+	lines := make([]queue.Submission, n)
+	for i := range lines {
+		d.sent++
+		scheduled := ""
+		if rapid.IntRange(0, 7).Draw(d.T, "scheduled") == 0 {
+			scheduled = fmt.Sprintf(`,"not_before":%q`, d.now.Add(2*time.Second).Format(time.RFC3339))
+		}
+		line := fmt.Appendf(nil, `{"idempotency_key":"k%d","trace_id":"t","partition_key":"p%d","ledger_entity":"e","match_decision":"PARTIAL","variance_amount":"1.00","priority":%d%s}`,
+			d.sent, rapid.IntRange(0, windowKeys-1).Draw(d.T, "key"), rapid.IntRange(4, 6).Draw(d.T, "priority"), scheduled)
+		m, err := queue.ParseLine(line)
+		d.must(err)
+		lines[i] = queue.Submission{Message: m, LineBytes: int64(len(line)), LineHash: queue.LineHash(line)}
+	}
+	_, err := d.h.store.Admit(d.ctx, queue.AdmitRequest{Now: d.now, Lines: lines})
+	d.must(err)
+}
+
+func (d *driver) claim() int {
+	w := queue.Want{
+		Owner: queue.Owner{Kind: queue.Worker, Name: "w"}, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...),
+		Max: rapid.IntRange(1, 10).Draw(d.T, "max"), PerKey: rapid.IntRange(1, 4).Draw(d.T, "per key"), Lease: time.Hour,
+	}
+	res, err := d.h.store.Claim(d.ctx, queue.ClaimRequest{Now: d.now, Wants: []queue.Want{w}})
+	d.must(err)
+	for _, x := range res.Deliveries[0] {
+		d.held = append(d.held, queue.Settlement{Token: x.Token, Owner: w.Owner, Outcome: "OK"})
+	}
+	return len(res.Deliveries[0])
+}
+
+func (d *driver) answer() {
+	if len(d.held) == 0 {
+		return
+	}
+	at := rapid.IntRange(0, len(d.held)-1).Draw(d.T, "which")
+	a := d.held[at]
+	d.held = append(d.held[:at], d.held[at+1:]...)
+	a.Verb = queue.Verb(rapid.IntRange(int(queue.Ack), int(queue.Reject)).Draw(d.T, "verb"))
+	a.At, a.Until = d.now, d.now.Add(time.Second)
+	d.settle(a)
+}
+
+func (d *driver) settle(all ...queue.Settlement) {
+	_, err := d.h.store.Settle(d.ctx, queue.SettleRequest{Now: d.now, Policy: d.policy(), Settlements: all})
+	d.must(err) // a refused token is one that was put back with another
+}
+
+func (d *driver) operate() {
+	key := fmt.Sprintf("p%d", rapid.IntRange(0, windowKeys-1).Draw(d.T, "key"))
+	a := queue.Action{Now: d.now, By: "op"}
+	var err error
+	switch rapid.IntRange(0, 2).Draw(d.T, "operate") {
+	case 0:
+		_, err = d.h.store.HoldKeys(d.ctx, a, []string{key})
+	case 1:
+		_, err = d.h.store.ReleaseKeys(d.ctx, a, []string{key})
+	case 2:
+		err = d.replay(a, 2)
+	}
+	d.must(err)
+}
+
+// replay puts up to n dead letters back.
+func (d *driver) replay(a queue.Action, n int) error {
+	dead, err := d.h.store.DeadLetters(d.ctx, 0, n)
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	var seqs []uint64
+	for _, e := range dead {
+		seqs = append(seqs, e.Seq)
+	}
+	_, err = d.h.store.Replay(d.ctx, a, seqs)
+	return err
+}
+
+// finish lets everything go on, and works it off.
+func (d *driver) finish() {
+	a := queue.Action{Now: d.now, By: "op"}
+	for i := range windowKeys {
+		_, err := d.h.store.ReleaseKeys(d.ctx, a, []string{fmt.Sprintf("p%d", i)})
+		d.must(err)
+	}
+	for idle := 0; idle < 3; {
+		d.now = d.now.Add(10 * time.Second)
+		d.must(d.replay(a, 1000))
+		if d.claim() == 0 && len(d.held) == 0 {
+			idle++ // what waited has had its time: nothing may be left
+			continue
+		}
+		for i := range d.held {
+			d.held[i].Verb, d.held[i].At = queue.Ack, d.now
+		}
+		d.settle(d.held...)
+		d.held, idle = nil, 0
+	}
+	st, err := d.h.store.Status(d.ctx, d.now)
+	d.must(err)
+	if st.Backlog() != 0 || st.Dead != 0 || st.Done != int64(d.sent) {
+		d.Fatalf("sent %d, and at the end: %+v", d.sent, st)
+	}
+	if n := d.h.store.t.windowed; n != 0 {
+		d.Fatalf("an empty store counts %d messages in its window", n)
+	}
+	d.checkTrail()
+}
+
+func (d *driver) checkTrail() {
+	var records []queue.Record
+	d.must(d.h.store.Trail(d.ctx, queue.TrailQuery{}, func(r queue.Record) bool {
+		records = append(records, r)
+		return true
+	}))
+	for _, what := range storetest.CheckTrail(records) {
+		d.Error(what)
+	}
+	v, err := d.h.store.Verify(d.ctx, queue.VerifyOptions{})
+	d.must(err)
+	for _, f := range v.Findings {
+		d.Errorf("%+v", f)
+	}
+}
