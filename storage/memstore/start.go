@@ -17,7 +17,6 @@ func (s *Store) Start(ctx context.Context, r queue.StartRequest) (queue.StartRes
 	var res queue.StartResult
 	err := s.write(ctx, func() {
 		res = queue.StartResult{Clean: s.clean}
-		s.clean = false
 		if r.Restored {
 			s.record(queue.RestoredRecord(r.Now))
 			s.paused = &queue.Pause{By: "restore", Since: micros(r.Now), Reason: queue.ReclaimRestored}
@@ -73,7 +72,7 @@ func compareOwners(a, b queue.Owner) int {
 func (s *state) resumeBackoffs(r *queue.StartRequest) {
 	for _, k := range s.keys {
 		if k.wait != nil && k.wait.backoff {
-			left := micros(k.wait.due).Sub(micros(r.Now))
+			left := k.wait.due.Sub(micros(r.Now))
 			k.wait.due = r.Now.Add(max(0, min(left, r.Policy.RetryMax)))
 		}
 	}

@@ -85,7 +85,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.closed, s.clean = true, true
+		s.closed = true
 	}
 	return nil
 }

@@ -129,6 +129,13 @@ var admitPromises = []promise{
 			Status: queue.Conflict, Seq: 2, Of: 1, Code: queue.CodeConflict, Error: "match_decision differs", Repeat: true,
 		})
 	}},
+	{"a_line_that_died_in_the_order_is_not_what_repeats", func(w *world) {
+		w.given("a1@A")
+		w.reject(worker("w"), w.take(worker("w"), "a1")[0])
+		s := w.lines("a1@A")
+		s[0].Fault = &queue.Fault{Field: "currency", Reason: "is not known any more"}
+		equal(w, "receipt", receiptText(w.admitLines(s).Receipts[0]), "quarantined 2 currency")
+	}},
 	{"a_receipt_of_a_quarantined_line_says_why", func(w *world) {
 		s := w.lines("a1@A amount=1.005")
 		r := w.admitLines(s).Receipts[0]

@@ -147,6 +147,29 @@ var claimPromises = []promise{
 		w.given("b3@B priority=3")
 		w.take(worker("w"), "a2 b3")
 	}},
+	{"waits_that_end_together_queue_up_in_the_order_of_their_times", func(w *world) {
+		w.given("a1@A", "b1@B", "c1@C", "d1@D")
+		ds := w.take(worker("w"), "a1 b1 c1 d1")
+		for i, after := range []time.Duration{30 * time.Second, 10 * time.Second, 20 * time.Second, 10 * time.Second} {
+			a := w.answer(ds[i], worker("w"), queue.Retry)
+			a.After = after
+			w.applied(a)
+		}
+		w.pass(time.Minute)
+		w.take(worker("w"), "b1 d1 c1 a1")
+	}},
+	{"waits_of_one_time_queue_up_in_the_order_in_which_they_began", func(w *world) {
+		w.given("a1@A", "b1@B", "c1@C")
+		ds := w.take(worker("w"), "a1 b1 c1")
+		until := w.now().Add(30 * time.Second)
+		for _, i := range []int{2, 0, 1} {
+			a := w.answer(ds[i], worker("w"), queue.Hold)
+			a.Until = until
+			w.applied(a)
+		}
+		w.pass(time.Minute)
+		w.take(worker("w"), "c1 a1 b1")
+	}},
 	{"a_retried_head_keeps_its_place", func(w *world) {
 		w.given("a1@A", "a2@A", "b1@B")
 		ds := w.take(worker("w"), "a1 b1")

@@ -55,6 +55,16 @@ var duplicatePromises = []promise{
 		w.done(w.store.Discard(w.ctx, w.operator("void"), []uint64{1}))
 		equal(w, "receipt", w.admit("a1@A"), []string{"duplicate 1 discarded"})
 	}},
+	{"of_one_that_ended_otherwise_has_no_outcome_and_no_time", func(w *world) {
+		w.given("a1@A", "b1@B")
+		for _, d := range w.take(worker("w"), "a1 b1") {
+			w.reject(worker("w"), d)
+		}
+		w.done(w.store.Discard(w.ctx, w.operator("void"), []uint64{2}))
+		res := w.admitLines(w.lines("a1@A", "b1@B"))
+		equal(w, "dead", res.Receipts[0], queue.Receipt{Status: queue.Duplicate, Seq: 1, State: queue.Dead})
+		equal(w, "discarded", res.Receipts[1], queue.Receipt{Status: queue.Duplicate, Seq: 2, State: queue.Discarded})
+	}},
 	{"of_a_line_of_the_same_request", func(w *world) {
 		equal(w, "receipts", w.admit("a1@A", "b1@B", "a1@A", "b1@B not_before=+1h"),
 			[]string{"accepted 1", "accepted 2", "duplicate 1 ready", "duplicate 2 ready"})
@@ -105,6 +115,7 @@ var duplicatePromises = []promise{
 		equal(w, "receipts", w.admit("a1@A amount=1", "b1@B decision=MATCHED", "c1@C entity=E"), []string{
 			"conflict 4 of 1: variance_amount differs", "conflict 5 of 2: match_decision differs", "conflict 6 of 3: ledger_entity differs",
 		})
+		w.states("a1 done", "b1 dead", "c1 discarded")
 	}},
 	{"a_conflict_is_kept_as_a_letter_and_holds_nothing", func(w *world) {
 		w.given("a1@A")

@@ -71,6 +71,7 @@ func Run(t *testing.T, open Open) {
 		{"read", readPromises},
 		{"trail", trailPromises},
 		{"lives", lifePromises},
+		{"concurrent", concurrentPromises},
 	} {
 		t.Run(verb.name, func(t *testing.T) {
 			for _, p := range verb.promises {

@@ -54,6 +54,29 @@ var letterPromises = []promise{
 		w.ack(worker("w"), d)
 		w.takeRun(worker("w"), "a1 a3")
 	}},
+	{"a_replay_files_its_key_under_the_head_that_it_has_now", func(w *world) {
+		w.policy.OnDeadLetter = queue.SkipDead
+		w.given("a1@A priority=9", "a2@A priority=0", "b1@B route=auto", "b2@B")
+		for _, d := range w.take(worker("w"), "b1 a1") {
+			w.reject(worker("w"), d)
+		}
+		w.given("c1@C")
+		w.done(w.store.Replay(w.ctx, w.operator(""), []uint64{1, 3}))
+		review := wants(worker("w"))
+		review.Routes = queue.RoutesOf(queue.RouteReview)
+		w.takeWant(review, "c1 a1") // not b1, whose route it is not, nor b2 behind it
+		w.take(worker("w"), "b1")
+	}},
+	{"a_replay_that_changes_nothing_for_its_key_keeps_its_turn", func(w *world) {
+		w.policy.OnDeadLetter = queue.SkipDead
+		w.given("a1@A", "a2@A", "b1@B")
+		one := wants(worker("w"))
+		one.Max = 1
+		w.reject(worker("w"), w.takeWant(one, "a1")[0])
+		w.given("c1@C")
+		w.done(w.store.Replay(w.ctx, w.operator(""), []uint64{1}))
+		w.take(worker("w"), "b1 a1 c1")
+	}},
 	{"a_replay_does_not_end_a_wait_of_its_key", func(w *world) {
 		w.policy.OnDeadLetter = queue.SkipDead
 		w.given("a1@A", "a2@A")

@@ -46,6 +46,15 @@ var limitPromises = []promise{
 		equal(w, "open keys", w.status().OpenKeys, 1)
 		equal(w, "receipts", w.admit("c1@C not_before=+1h"), []string{"rejected max_open_keys"})
 	}},
+	{"max_open_keys_counts_a_key_again_that_only_waits", func(w *world) {
+		w.given("a1@A")
+		w.reject(worker("w"), w.take(worker("w"), "a1")[0])
+		w.done(w.store.HoldKeys(w.ctx, w.operator(""), []string{"B"}))
+		w.given("c1@C")
+		w.limits.MaxOpenKeys = 1
+		equal(w, "blocked by a dead letter", w.admit("a2@A"), []string{"rejected max_open_keys"})
+		equal(w, "held by an operator", w.admit("b1@B"), []string{"rejected max_open_keys"})
+	}},
 	{"max_dead_letters_refuses_letters_from_the_door", func(w *world) {
 		w.given("a1@A", "b1@B")
 		w.limits.MaxDeadLetters = 2
@@ -103,6 +112,14 @@ var limitPromises = []promise{
 		w.since(mark, "DUPLICATE_SKIPPED 1x a1")
 		equal(w, "last seq", w.status().LastSeq, 2)
 		equal(w, "the next request is judged anew", w.admit("a2@A"), []string{"accepted 3"})
+	}},
+	{"after_a_refusal_the_first_reason_stays", func(w *world) {
+		w.given("a1@A")
+		w.admit("!{}")
+		w.limits.MaxBacklog, w.limits.MaxDeadLetters, w.limits.MaxLedgerKeys = 1, 1, 1
+		equal(w, "receipts", w.admit("b1@B", "![]", "a1@A amount=1"),
+			[]string{"rejected max_backlog", "rejected max_backlog", "rejected max_backlog"})
+		equal(w, "receipts", w.admit("![]", "b1@B"), []string{"rejected max_dead_letters", "rejected max_dead_letters"})
 	}},
 	{"a_refusal_has_its_code", func(w *world) {
 		w.given("a1@A")

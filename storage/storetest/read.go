@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"breakwater/queue"
@@ -170,68 +169,4 @@ var readPromises = []promise{
 		w.reopen()
 		w.take(worker("w"), "a1")
 	}},
-	{"many_callers_at_once_lose_and_double_nothing", manyCallers},
-}
-
-// manyCallers runs producers and workers against each other until everything is
-// settled; world.check and the trail then prove that each was settled once and in
-// order.
-func manyCallers(w *world) {
-	const producers, lines, keys = 4, 50, 7
-	var wg sync.WaitGroup
-	now := w.now() // no time passes
-	for p := range producers {
-		wg.Go(func() {
-			for i := range lines {
-				spec := fmt.Sprintf("p%d-%d@K%d", p, i, i%keys)
-				s, err := submit(now, spec)
-				if err != nil {
-					w.Errorf("%s: %v", spec, err)
-					return
-				}
-				// Twice: a retry must not be a second message.
-				r := queue.AdmitRequest{Now: now, Lines: []queue.Submission{s, s}}
-				if _, err := w.store.Admit(w.ctx, r); err != nil {
-					w.Errorf("admit: %v", err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 3 {
-		wg.Go(func() { w.workOff(worker(fmt.Sprintf("w-%d", i)), now, producers*lines) })
-	}
-	wg.Wait()
-	equal(w, "status", statusText(w.status()), fmt.Sprintf("done=%d ledger=%d", producers*lines, producers*lines))
-}
-
-// workOff claims and settles until so many are done.
-func (w *world) workOff(o queue.Owner, now time.Time, all int64) {
-	ask := wants(o)
-	ask.Max, ask.PerKey = 8, 3
-	for {
-		st, err := w.store.Status(w.ctx, now)
-		if err != nil || st.Done == all {
-			return
-		}
-		res, err := w.store.Claim(w.ctx, queue.ClaimRequest{Now: now, Wants: []queue.Want{ask}})
-		if err != nil {
-			w.Errorf("claim: %v", err)
-			return
-		}
-		r := queue.SettleRequest{Now: now, Policy: w.policy}
-		for _, d := range res.Deliveries[0] {
-			r.Settlements = append(r.Settlements, queue.Settlement{Token: d.Token, Owner: o, Verb: queue.Ack, At: now, Outcome: "DONE"})
-		}
-		results, err := w.store.Settle(w.ctx, r)
-		if err != nil {
-			w.Errorf("settle: %v", err)
-			return
-		}
-		for _, s := range results {
-			if s.Code != "" {
-				w.Errorf("seq %d: %s", s.Seq, s.Code)
-			}
-		}
-	}
 }
