@@ -32,9 +32,6 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 			return res, err
 		}
 	}
-	if err := x.resumeWaits(r); err != nil {
-		return res, err
-	}
 	if r.Restored {
 		if err := x.restore(r); err != nil {
 			return res, err
@@ -43,7 +40,11 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 	if err := x.giveBackAll(r, &res); err != nil {
 		return res, err
 	}
-	if err := x.fileAll(); err != nil {
+	heads := x.heads()
+	if err := x.resumeWaits(r, heads); err != nil {
+		return res, err
+	}
+	if err := x.fileAll(heads); err != nil {
 		return res, err
 	}
 	if err := x.storeConfig(r); err != nil {
@@ -56,8 +57,8 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 // resumeWaits lets backoffs go on where they were: for what was left of them by
 // the wall clock, never for longer than a backoff can be, should the clock have
 // gone back.
-func (x *txn) resumeWaits(r *queue.StartRequest) error {
-	for _, f := range x.byWait() {
+func (x *txn) resumeWaits(r *queue.StartRequest, heads map[*key]queue.Place) error {
+	for _, f := range x.byWait(heads) {
 		until := f.waitUntil
 		if !f.waitWall {
 			left := max(0, min(until.Sub(r.Now.Round(0)), r.Policy.RetryMax))
@@ -74,25 +75,33 @@ func (x *txn) resumeWaits(r *queue.StartRequest) error {
 
 // byWait returns the flights that keep their keys waiting, in the order of the
 // places of the keys' heads: which wait began first, only the last process knew.
-func (x *txn) byWait() (waiting []*flight) {
+func (x *txn) byWait(heads map[*key]queue.Place) (waiting []*flight) {
 	for _, f := range x.t.flights {
 		if !f.waitUntil.IsZero() {
 			waiting = append(waiting, f)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *flight) int { return x.headOf(a.key).Compare(x.headOf(b.key)) })
+	slices.SortFunc(waiting, func(a, b *flight) int { return heads[a.key].Compare(heads[b.key]) })
 	return waiting
 }
 
-// headOf is the place of a key's first unleased message that is at hand.
-func (x *txn) headOf(k *key) queue.Place {
-	if len(k.window) > 0 {
-		return k.window[0].place
+// heads returns the place of the first open message, leased or not, of every key
+// that has one at hand; the others' come with the walk.
+func (x *txn) heads() map[*key]queue.Place {
+	heads := make(map[*key]queue.Place, len(x.t.keys))
+	for _, k := range x.t.keys {
+		if len(k.window) > 0 {
+			heads[k] = k.window[0].place
+		} else if first := x.firstParked(k); !first.IsZero() {
+			heads[k] = first
+		}
 	}
-	if first := x.firstParked(k); !first.IsZero() {
-		return first
+	for _, f := range x.t.flights {
+		if first, ok := heads[f.key]; f.leased() && (!ok || f.ref.place.Less(first)) {
+			heads[f.key] = f.ref.place
+		}
 	}
-	return queue.Place{Seq: 1<<64 - 1}
+	return heads
 }
 
 // restore says that an older state was taken into service, and pauses.
@@ -140,7 +149,8 @@ func (x *txn) byOwner() (held []*flight) {
 		}
 	}
 	slices.SortFunc(held, func(a, b *flight) int {
-		return cmp.Or(cmp.Compare(a.owner.Kind, b.owner.Kind), cmp.Compare(a.owner.Name, b.owner.Name), cmp.Compare(a.fence, b.fence))
+		return cmp.Or(cmp.Compare(a.owner.Kind, b.owner.Kind), cmp.Compare(a.owner.Name, b.owner.Name),
+			cmp.Compare(a.owner.UID, b.owner.UID), cmp.Compare(a.fence, b.fence))
 	})
 	return held
 }
@@ -148,7 +158,7 @@ func (x *txn) byOwner() (held []*flight) {
 // fileAll gives the keys that can be claimed their turns anew, in the order of
 // their heads' places, and brings parked heads to the window, which the load could
 // not do in its read-only transaction.
-func (x *txn) fileAll() error {
+func (x *txn) fileAll(heads map[*key]queue.Place) error {
 	var all []*key
 	for _, k := range x.t.keys {
 		x.t.unfile(k)
@@ -156,7 +166,7 @@ func (x *txn) fileAll() error {
 			all = append(all, k)
 		}
 	}
-	slices.SortFunc(all, func(a, b *key) int { return x.headOf(a).Compare(x.headOf(b)) })
+	slices.SortFunc(all, func(a, b *key) int { return heads[a].Compare(heads[b]) })
 	for _, k := range all {
 		x.t.lift(k)
 		if err := x.settle(k); err != nil {

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,19 +18,32 @@ func TestStore(t *testing.T) { storetest.Run(t, openHarness(0)) }
 // it at that moment, without the last process's clean stop.
 func openHarness(window int) storetest.Open {
 	return func(t testing.TB, o storetest.Options) storetest.Harness {
-		h := &harness{t: t, options: Options{
-			Path: filepath.Join(t.TempDir(), "breakwater.db"), Window: window, Committed: o.Committed,
-		}}
-		h.open()
+		h := newHarness(t, Options{Window: window, Committed: o.Committed})
 		return storetest.Harness{Store: h.store, Crash: h.crash, Reopen: h.reopen, Close: h.close}
 	}
 }
 
+// harness is a store and its folder, which lives as long as the store is open: a
+// run of many random programs would fill the disk otherwise.
 type harness struct {
 	t       testing.TB
 	options Options
 	store   *Store
-	copies  int
+}
+
+func newHarness(t testing.TB, o Options) *harness {
+	h := &harness{t: t, options: o}
+	h.options.Path = filepath.Join(h.folder(), "breakwater.db")
+	h.open()
+	return h
+}
+
+func (h *harness) folder() string {
+	dir, err := os.MkdirTemp("", "boltstore")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return dir
 }
 
 func (h *harness) open() {
@@ -43,8 +57,7 @@ func (h *harness) open() {
 // crash copies the file while nothing is being committed, and goes on with the
 // copy: what kill -9 leaves behind.
 func (h *harness) crash() queue.Store {
-	h.copies++
-	to := filepath.Join(h.t.TempDir(), "breakwater.db")
+	to := filepath.Join(h.folder(), "breakwater.db")
 	copyFile(h.t, h.options.Path, to)
 	h.close()
 	h.options.Path = to
@@ -53,13 +66,15 @@ func (h *harness) crash() queue.Store {
 }
 
 func (h *harness) reopen() queue.Store {
-	h.close()
+	if err := h.store.Close(); err != nil {
+		h.t.Error(err)
+	}
 	h.open()
 	return h.store
 }
 
 func (h *harness) close() {
-	if err := h.store.Close(); err != nil {
+	if err := errors.Join(h.store.Close(), os.RemoveAll(filepath.Dir(h.options.Path))); err != nil {
 		h.t.Error(err)
 	}
 }

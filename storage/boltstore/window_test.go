@@ -42,9 +42,7 @@ type driver struct {
 const windowKeys = 6
 
 func newDriver(rt *rapid.T, t *testing.T, window int) *driver {
-	h := &harness{t: t, options: Options{Path: t.TempDir() + "/breakwater.db", Window: window}}
-	h.open()
-	d := &driver{T: rt, h: h, ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+	d := &driver{T: rt, h: newHarness(t, Options{Window: window}), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	d.start()
 	return d
 }
