@@ -8,7 +8,7 @@
 //	feeder ──► store.Claim ──────┘                feeder.go: takes no more than there is room for
 //	   │  one bounded channel per worker
 //	   ▼
-//	workers ──► handler ──► store.Settle          worker.go: one message at a time, in order
+//	workers ──► handler ──► store.Settle          worker.go, settle.go: one message at a time, in order
 //
 // Beside them run the keeper of leases (leases.go: renews what the workers hold,
 // takes back what expired) and the watch (watch.go: CONSUMER_LAG, readiness).
@@ -17,7 +17,11 @@
 //
 // There is no rate limiter. A slow handler fills its worker's channel, the feeder
 // then claims nothing for that worker, the backlog grows to its limit, and Submit
-// stops returning: the producer's socket is not read any more (P7).
+// stops returning: the producer's socket is not read any more (P7). When there is
+// room again one of those who wait is woken, and passes it on.
+//
+// A worker is asked for when its channel has run half empty: a claim is a
+// transaction, and one message is not worth one.
 //
 // # Order
 //
@@ -28,10 +32,17 @@
 // handlers that have no effect but their record (Pure): so no effect of a message
 // can come before the settlement of the one before it.
 //
+// # Leases of workers
+//
+// A worker holds what is queued for it, what it runs, and nothing else; the keeper
+// renews exactly that. Since it lives in this process, its leases end with its
+// answers: neither a slow handler, nor a slow disk, nor a process that was stopped
+// for a while makes one expire.
+//
 // # Stopping
 //
 // Two contexts: the first ends the taking (claims, waiting lines), the second the
-// working (running handlers). Settlements outlive both, under a deadline of their
-// own, so that the last answer is not lost. Run returns when the last goroutine
-// has left.
+// working (running handlers). What is queued behind a running handler goes back at
+// once. Settlements outlive both, under a deadline of their own, so that the last
+// answer is not lost. Run returns when the last goroutine has left.
 package dispatch

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"breakwater/partition"
 	"breakwater/queue"
 )
 
@@ -12,41 +13,50 @@ import (
 // every event that can make work claimable raises wake.
 const idleWait = time.Minute
 
-// feed claims work for workers that have room, until stop ends.
-func (r *Runner) feed(stop context.Context) {
-	for {
-		pause := r.feedOnce(stop)
-		if stop.Err() != nil || r.Draining() {
-			return
-		}
+// feeder claims work for workers that have room. Only its own goroutine uses it.
+type feeder struct {
+	r *Runner
+	// first is the worker that is asked for first, so that none is always last
+	// when prefetch is short; round counts the workers asked since the last
+	// delivery.
+	first, round int
+}
+
+// run feeds until stop ends.
+func (f *feeder) run(stop context.Context) {
+	for stop.Err() == nil && !f.r.Draining() && !f.r.hasFailed() {
+		pause := f.feed(stop)
 		if pause == 0 {
 			continue
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case <-r.wake:
+		case <-f.r.wake:
 		case <-timer.C:
-		case <-r.draining:
-		case <-r.failed:
+		case <-f.r.draining:
+		case <-f.r.failed:
 		case <-stop.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// feedOnce makes one claim for all workers that have room, and hands it out. It
-// returns how long there is nothing to do, unless somebody raises wake.
-func (r *Runner) feedOnce(stop context.Context) time.Duration {
+// feed makes one claim and hands it out. It returns how long there is nothing to
+// do, unless somebody raises wake.
+func (f *feeder) feed(stop context.Context) time.Duration {
+	r := f.r
 	now := r.now()
-	wants, hands, probes := r.wants(now)
-	if len(wants) == 0 {
-		return idleWait // a worker that takes an item raises wake
+	a := f.ask(now)
+	if len(a.wants) == 0 {
+		// A worker that has come to have room raises wake; the probe of a route
+		// that waits for its handler has nobody else to remember it.
+		return r.untilNext(time.Time{}, now)
 	}
-	res, err := r.store.Claim(stop, queue.ClaimRequest{Now: now, Wants: wants})
+	res, err := r.store.Claim(stop, queue.ClaimRequest{Now: now, Wants: a.wants})
 	switch {
 	case errors.Is(err, queue.ErrNoRoom):
 		return retryAfter
-	case err != nil && stop.Err() != nil:
+	case err != nil && !fatal(err) && stop.Err() != nil:
 		return idleWait
 	case err != nil:
 		r.fail("claim", err)
@@ -55,81 +65,145 @@ func (r *Runner) feedOnce(stop context.Context) time.Duration {
 	for _, d := range res.Damaged {
 		r.log.Error("stored message is damaged; its key is held", "seq", d.Seq, "error", d.What)
 	}
-	claimed := 0
-	for i, deliveries := range res.Deliveries {
-		claimed += len(deliveries)
-		if probe := i - (len(wants) - len(probes)); probe >= 0 && len(deliveries) > 0 {
-			probes[probe].health.probeClaimed()
-		}
-		hands[i].give(deliveries)
-		if r.observer.Claimed != nil && len(deliveries) > 0 {
-			r.observer.Claimed(deliveries)
-		}
-	}
-	if claimed > 0 || res.More {
+	filled := a.handOut(r, res.Deliveries)
+	if res.More || filled || f.others(&a) {
 		return 0
 	}
 	return r.untilNext(res.Next, now)
 }
 
-// untilNext is the time to the next thing that falls due: a key's wait, a
-// scheduled message, or a route's probe.
-func (r *Runner) untilNext(next, now time.Time) time.Duration {
-	pause := idleWait
-	if !next.IsZero() {
-		pause = min(pause, next.Sub(now))
+// others reports whether there are workers with room that were not asked, because
+// prefetch is short, and have to be before it is sure that there is nothing for
+// anybody.
+func (f *feeder) others(a *asking) bool {
+	f.round += a.asked
+	if a.given > 0 {
+		f.round = a.asked
 	}
-	for _, rt := range r.routes {
-		if at := rt.health.retryAt(); !at.IsZero() {
-			pause = min(pause, at.Sub(now))
-		}
+	if f.round < a.able {
+		return true
 	}
-	return max(pause, time.Millisecond)
+	f.round = 0
+	return false
 }
 
-// wants asks for work for every worker with room, prefetch in all. For handlers
-// with effects it asks for one message of a key at a time; see the package comment.
-// The last wants are probes, one for each route in probes.
-func (r *Runner) wants(now time.Time) (wants []queue.Want, hands []*worker, probes []*route) {
-	s := r.settings.Load()
-	pure, effects := r.claimable(now)
-	left, first := s.Prefetch, r.first()
-	for i := range r.workers {
-		w := r.workers[(first+i)%len(r.workers)]
-		room := min(w.room(), left)
-		if room == 0 {
+// asking is one request for work.
+type asking struct {
+	wants   []queue.Want
+	to      []*worker // who gets the want of the same index
+	probing []*route  // the route it probes; nil for ordinary ones
+	left    int       // of prefetch
+	able    int       // workers with room
+	asked   int       // those of them that were asked for
+	given   int       // deliveries that came of it
+}
+
+// add asks for one worker. What is asked for is bounded by prefetch.
+func (a *asking) add(w *worker, slots partition.SlotSet, routes queue.RouteSet, most, perKey int, lease time.Duration, probed *route) {
+	most = min(most, a.left)
+	if routes == 0 || most <= 0 {
+		return
+	}
+	a.left -= most
+	a.wants = append(a.wants, queue.Want{
+		Owner: w.owner(), Slots: slots, Routes: routes, Max: most, PerKey: perKey, Lease: lease,
+	})
+	a.to, a.probing = append(a.to, w), append(a.probing, probed)
+}
+
+// handOut gives deliveries to the workers they were claimed for. It reports
+// whether some want was filled, so that there may be more.
+func (a *asking) handOut(r *Runner, all [][]queue.Delivery) (filled bool) {
+	for i, deliveries := range all {
+		if len(deliveries) == 0 {
 			continue
 		}
-		want := queue.Want{
-			Owner: queue.Owner{Kind: queue.Worker, Name: w.name}, Slots: w.slots, Lease: s.Lease,
+		a.given += len(deliveries)
+		if rt := a.probing[i]; rt != nil {
+			rt.health.probeClaimed()
+		} else if len(deliveries) == a.wants[i].Max {
+			filled = true
 		}
-		forPure := room
-		if effects != 0 && pure != 0 {
-			forPure = (room + w.turn&1) / 2 // an odd place goes to each in turn
-			w.turn++
-		} else if pure == 0 {
-			forPure = 0
+		if r.observer.Claimed != nil {
+			r.observer.Claimed(deliveries)
 		}
-		left -= room
-		for _, part := range [...]struct {
-			routes      queue.RouteSet
-			max, perKey int
-		}{{pure, forPure, forPure}, {effects, room - forPure, 1}} {
-			if part.routes != 0 && part.max > 0 {
-				want.Routes, want.Max, want.PerKey = part.routes, part.max, part.perKey
-				wants, hands = append(wants, want), append(hands, w)
+		a.to[i].give(deliveries)
+	}
+	return filled
+}
+
+// ask makes the next request: probes first, then work for every worker that has
+// run half empty; sooner is not worth a transaction. The workers share prefetch;
+// if it is too short for all, those after the last one asked come first.
+//
+// For handlers with effects it asks for one message of a key at a time; see the
+// package comment.
+func (f *feeder) ask(now time.Time) asking {
+	r := f.r
+	s := r.settings.Load()
+	a := asking{left: s.Prefetch}
+	f.probe(&a, s, now)
+	for _, w := range r.workers {
+		if w.thirsty() {
+			a.able++
+		}
+	}
+	pure, effects := r.claimable()
+	if a.able == 0 || pure|effects == 0 {
+		a.able = 0
+		return a
+	}
+	share, last := max(1, a.left/a.able), 0
+	for i := range r.workers {
+		w := r.workers[(f.first+i)%len(r.workers)]
+		if a.left <= 0 {
+			break
+		}
+		if !w.thirsty() {
+			continue
+		}
+		a.asked++
+		last = i
+		room := min(w.room()-a.probes(w), share)
+		forPure := w.split(room, pure, effects)
+		a.add(w, w.slots, pure, forPure, forPure, s.Lease, nil)
+		a.add(w, w.slots, effects, room-forPure, 1, s.Lease, nil)
+	}
+	f.first = (f.first + last + 1) % len(r.workers)
+	return a
+}
+
+// probe asks, for each route whose handler is unavailable and may be tried again,
+// for one message: of any slot, for any worker that has room. It is the route that
+// is probed, and whoever is asked must be able to find a message of it.
+func (f *feeder) probe(a *asking, s *Settings, now time.Time) {
+	r := f.r
+	for name, rt := range r.routes {
+		if !rt.health.probeDue(now) {
+			continue
+		}
+		for i := range r.workers {
+			w := r.workers[(f.first+i)%len(r.workers)]
+			if w.room()-a.probes(w) > 0 {
+				a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, rt)
+				break
 			}
 		}
 	}
-	return r.probes(wants, hands, s, now)
 }
 
-// first rotates which worker is asked for first, so that none is always last when
-// prefetch is short.
-func (r *Runner) first() int { return int(r.random()) % len(r.workers) }
+// probes is how many probes are asked for w.
+func (a *asking) probes(w *worker) (n int) {
+	for i, rt := range a.probing {
+		if rt != nil && a.to[i] == w {
+			n++
+		}
+	}
+	return n
+}
 
 // claimable returns the routes that work may be claimed for, by kind of handler.
-func (r *Runner) claimable(now time.Time) (pure, effects queue.RouteSet) {
+func (r *Runner) claimable() (pure, effects queue.RouteSet) {
 	for name, rt := range r.routes {
 		switch {
 		case rt.pure != nil:
@@ -141,31 +215,18 @@ func (r *Runner) claimable(now time.Time) (pure, effects queue.RouteSet) {
 	return pure, effects
 }
 
-// probes adds, for each route whose handler is unavailable and may be tried again,
-// a want for one message, for the first worker that has room besides what is
-// wanted already.
-func (r *Runner) probes(wants []queue.Want, hands []*worker, s *Settings, now time.Time) ([]queue.Want, []*worker, []*route) {
-	var probed []*route
-	taken := map[*worker]int{}
-	for i, w := range hands {
-		taken[w] += wants[i].Max
+// untilNext is the time to the next thing that falls due: a key's wait, a
+// scheduled message, or a route's probe. A probe that is due already, and for
+// which there was no message, waits for one.
+func (r *Runner) untilNext(next, now time.Time) time.Duration {
+	pause := idleWait
+	if !next.IsZero() {
+		pause = min(pause, next.Sub(now))
 	}
-	for name, rt := range r.routes {
-		if !rt.health.probeDue(now) {
-			continue
-		}
-		for _, w := range r.workers {
-			if w.room()-taken[w] < 1 {
-				continue
-			}
-			taken[w]++
-			wants = append(wants, queue.Want{
-				Owner: queue.Owner{Kind: queue.Worker, Name: w.name}, Slots: w.slots,
-				Routes: queue.RoutesOf(name), Max: 1, PerKey: 1, Lease: s.Lease,
-			})
-			hands, probed = append(hands, w), append(probed, rt)
-			break
+	for _, rt := range r.routes {
+		if at := rt.health.retryAt(); at.After(now) {
+			pause = min(pause, at.Sub(now))
 		}
 	}
-	return wants, hands, probed
+	return max(pause, time.Millisecond)
 }

@@ -66,21 +66,22 @@ func (h *health) begin(now time.Time) bool {
 	return true
 }
 
-// answered notes what became of it, and returns the delay until the next probe
-// when the handler could not be had.
-func (h *health) answered(a *queue.Answer, p queue.Policy, now time.Time, random uint32) (down bool, wait time.Duration) {
+// answered notes what became of a delivery that was started. When its handler
+// could not be had it returns how long the route waits now; zero if that was known
+// already, because another worker had met the same failure.
+func (h *health) answered(a *queue.Answer, p queue.Policy, now time.Time, random uint32) (wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running--
 	if !a.Unavailable {
 		h.failures, h.next = 0, time.Time{}
-		return false, 0
+		return 0
 	}
 	if h.next.After(now) {
-		return true, h.next.Sub(now) // another worker met the same failure just before
+		return 0
 	}
 	h.failures++
 	wait = p.RetryDelay(h.failures, random, a.After)
 	h.next = now.Add(wait)
-	return true, wait
+	return wait
 }

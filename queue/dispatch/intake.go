@@ -45,27 +45,28 @@ func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Subm
 	answered func([]queue.Receipt, queue.Head),
 ) error {
 	o := newOffer(lines)
-	for told, raised := 0, false; ; {
-		room := r.room.wait() // before the store is asked: what comes free meanwhile counts
+	for told, waited := 0, false; ; {
 		head, err := r.ask(ctx, peer, o)
 		if err != nil {
 			return err
 		}
 		if first := o.firstWaiting(); first >= 0 {
-			if !raised {
-				raised = true
+			if !waited {
+				waited = true
 				r.raiseSaturated(&lines[first], o.receipts[first].Reason)
 			}
 			if first > told && !r.settings.Load().RejectWhenFull {
 				answered(o.receipts[told:first], head)
 				told = first
 			}
-			if r.awaitRoom(ctx, room) {
+			if r.awaitRoom(ctx) {
 				continue
 			}
 			if r.Draining() {
 				markDraining(o.receipts[told:])
 			}
+		} else if waited {
+			r.room.raise() // there may be more of it than these lines needed
 		}
 		if told < len(lines) {
 			answered(o.receipts[told:], head)
@@ -127,7 +128,7 @@ func (r *Runner) admit(ctx context.Context, peer queue.Peer, lines []queue.Submi
 	start := r.now()
 	res, err := r.store.Admit(ctx, queue.AdmitRequest{Now: start, Peer: peer, Limits: r.settings.Load().Limits, Lines: lines})
 	switch {
-	case errors.Is(err, queue.ErrNoRoom), err != nil && errors.Is(err, ctx.Err()):
+	case errors.Is(err, queue.ErrNoRoom), err != nil && !fatal(err) && ctx.Err() != nil:
 		return rejectAll(len(lines), err), nil
 	case err != nil:
 		r.fail("admit", err)
@@ -168,14 +169,19 @@ func markDraining(receipts []queue.Receipt) {
 }
 
 // awaitRoom waits until there may be room; false: it is not worth waiting.
-func (r *Runner) awaitRoom(ctx context.Context, room <-chan struct{}) bool {
+//
+// Each sign of room wakes one of those who wait, who passes it on if there was
+// enough: waking all would make a hundred producers ask for each place that comes
+// free. Since one may wait for room of another kind than the one that came, each
+// asks by itself as well, seldom.
+func (r *Runner) awaitRoom(ctx context.Context) bool {
 	if r.settings.Load().RejectWhenFull {
 		return false
 	}
 	retry := time.NewTimer(retryAfter)
 	defer retry.Stop()
 	select {
-	case <-room:
+	case <-r.room:
 		return true
 	case <-retry.C:
 		return true

@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	// renewParts is how many times a lease is renewed in its length.
+	// renewParts is how many times a lease is renewed in its length, renewEvery
+	// the longest time between two renewals.
 	renewParts = 3
+	renewEvery = time.Minute
 	// reclaimEvery is how often expired leases are looked for, reclaimMax how many
 	// are taken back in one transaction.
 	reclaimEvery = time.Second
@@ -19,35 +21,61 @@ const (
 
 // keepLeases renews the leases of what workers hold and takes back what expired,
 // until ctx ends: after the last worker has left.
+//
+// Each round asks by the time at which it began. A store that keeps its callers
+// waiting (a slow disk) must not find leases expired that were renewed in time.
 func (r *Runner) keepLeases(ctx context.Context) {
-	reclaim := time.NewTicker(reclaimEvery)
-	defer reclaim.Stop()
-	renewed := r.now()
+	renewed, reclaimed := r.now(), r.now()
 	for {
+		every := min(r.settings.Load().Lease/renewParts, renewEvery)
+		timer := time.NewTimer(min(every, reclaimEvery))
 		select {
-		case <-reclaim.C:
+		case <-timer.C:
 		case <-r.failed:
-			return
 		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil || r.hasFailed() {
 			return
 		}
-		if lease := r.settings.Load().Lease; r.now().Sub(renewed) >= min(lease/renewParts, time.Minute) {
-			r.renew(ctx, lease)
-			renewed = r.now()
+		now := r.now()
+		if now.Sub(renewed) >= every {
+			r.renew(ctx, now)
+			renewed = now
 		}
-		r.reclaim(ctx)
+		if now.Sub(reclaimed) >= reclaimEvery {
+			r.reclaim(ctx, now)
+			reclaimed = now
+		}
 	}
 }
 
 // renew extends the leases of every worker.
-func (r *Runner) renew(ctx context.Context, lease time.Duration) {
+//
+// A worker lives in this process, so nobody else can have got what it holds unless
+// reclaim gave it away, and that comes after. So a renewal that is late, because
+// the process was stopped or the store was slow, is judged by the last moment at
+// which the leases were good, and reaches a full length from now all the same.
+func (r *Runner) renew(ctx context.Context, now time.Time) {
+	lease := r.settings.Load().Lease
 	for _, w := range r.workers {
-		tokens := w.tokens()
+		tokens, deadline := w.tokens()
 		if len(tokens) == 0 {
 			continue
 		}
-		_, err := r.store.Extend(ctx, queue.ExtendRequest{Now: r.now(), Owner: w.owner(), Tokens: tokens, Lease: lease})
-		if err != nil && ctx.Err() == nil {
+		judged := now
+		if deadline.Before(now) {
+			judged = deadline
+		}
+		results, err := r.store.Extend(ctx, queue.ExtendRequest{
+			Now: judged, Owner: w.owner(), Tokens: tokens, Lease: lease + now.Sub(judged),
+		})
+		switch {
+		case err == nil:
+			w.extended(tokens, results)
+		case errors.Is(err, queue.ErrNoRoom):
+			return
+		case fatal(err) || ctx.Err() == nil:
 			r.fail("renew leases", err)
 			return
 		}
@@ -55,13 +83,12 @@ func (r *Runner) renew(ctx context.Context, lease time.Duration) {
 }
 
 // reclaim takes back expired leases and says of each whose it was.
-func (r *Runner) reclaim(ctx context.Context) {
-	back, err := r.store.Reclaim(ctx, queue.ReclaimRequest{Now: r.now(), Policy: r.settings.Load().Policy, Max: reclaimMax})
-	switch {
-	case errors.Is(err, queue.ErrNoRoom):
-		return
-	case err != nil && ctx.Err() == nil:
-		r.fail("reclaim leases", err)
+func (r *Runner) reclaim(ctx context.Context, now time.Time) {
+	back, err := r.store.Reclaim(ctx, queue.ReclaimRequest{Now: now, Policy: r.settings.Load().Policy, Max: reclaimMax})
+	if err != nil {
+		if !errors.Is(err, queue.ErrNoRoom) && (fatal(err) || ctx.Err() == nil) {
+			r.fail("reclaim leases", err)
+		}
 		return
 	}
 	for i := range back {

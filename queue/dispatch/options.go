@@ -12,13 +12,14 @@ import (
 )
 
 // Handler gets one delivery at a time. Its context ends when the drain's time is
-// up; what it answers after that is not asked for.
+// up: it must then return soon, and what it answers counts only if it is an ack.
 type Handler interface {
 	Handle(ctx context.Context, d *queue.Delivery) queue.Answer
 }
 
 // Pure is a handler without an effect of its own: the record of the settlement is
-// all there is. Many of its deliveries, also of one key, may be settled together.
+// all there is. Many of its deliveries, also of one key, are settled together, up
+// to the first that is not an ack. Decide must not block.
 type Pure interface {
 	Decide(d *queue.Delivery) queue.Answer
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -30,13 +31,13 @@ type Runner struct {
 	routes  map[queue.Route]*route
 
 	wake     signal        // there may be work to claim, or room to claim it for
-	room     broadcast     // there may be room for lines that wait
+	room     signal        // there may be room for lines that wait
 	draining chan struct{} // closed when the taking ends
 	drain    sync.Once
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when the store has failed
-	failure  error
+	failure  error         // set before failed is closed
 }
 
 // route is an in-process route: its handler, and whether it can be had.
@@ -64,7 +65,7 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		store: o.Store, log: o.Log, observer: o.Observer, now: o.Now, random: o.Random,
-		routes: map[queue.Route]*route{}, wake: newSignal(),
+		routes: map[queue.Route]*route{}, wake: newSignal(), room: newSignal(),
 		draining: make(chan struct{}), failed: make(chan struct{}),
 	}
 	if r.log == nil {
@@ -107,8 +108,14 @@ func (r *Runner) makeWorkers(n, room int) {
 // Configure changes the settings. What is under way keeps the old ones.
 func (r *Runner) Configure(s Settings) {
 	r.settings.Store(&s)
+	r.Wake()
+}
+
+// Wake says that somebody else has changed the store: a consumer's answer, an
+// operator's release or replay. There may be work to claim now, and room.
+func (r *Runner) Wake() {
 	r.wake.raise()
-	r.room.wake()
+	r.room.raise()
 }
 
 // Drained says how a Run ended.
@@ -120,22 +127,38 @@ type Drained struct {
 // Clean reports whether nothing had to be cut off.
 func (d Drained) Clean() bool { return d.CutOff == 0 }
 
+// shift is one Run: what its workers share.
+type shift struct {
+	working  context.Context // ends the handlers that still run
+	settling context.Context // ends the patience of settlements
+
+	released, cutOff atomic.Int64
+}
+
+func (s *shift) drained() Drained {
+	return Drained{Released: int(s.released.Load()), CutOff: int(s.cutOff.Load())}
+}
+
 // Run works until stop ends, then drains: claims and waiting lines end at once,
 // what is queued is put back, running handlers get DrainTimeout, or less if hurry
 // ends before. It returns when the last goroutine has left. Its error is the
-// store's failure, after which nothing more was written.
+// store's failure, after which nothing more was written. A Runner runs once.
 func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
-	working, endWork := context.WithCancel(context.WithoutCancel(stop))
+	lasting := context.WithoutCancel(stop)
+	working, endWork := context.WithCancel(lasting)
 	defer endWork()
-	var taking, hands sync.WaitGroup
-	taking.Go(func() { r.feed(stop) })
+	settling, endSettling := context.WithCancel(lasting)
+	defer endSettling()
+	s := &shift{working: working, settling: settling}
+
+	var taking, hands, keeper sync.WaitGroup
+	taking.Go(func() { (&feeder{r: r}).run(stop) })
 	taking.Go(func() { r.watch(stop) })
-	var counts drainCounts
 	for _, w := range r.workers {
-		hands.Go(func() { w.run(working, &counts) })
+		hands.Go(func() { w.run(s) })
 	}
-	keeping, endKeeping := context.WithCancel(context.WithoutCancel(stop))
-	var keeper sync.WaitGroup
+	keeping, endKeeping := context.WithCancel(lasting)
+	defer endKeeping()
 	keeper.Go(func() { r.keepLeases(keeping) })
 
 	select {
@@ -146,15 +169,17 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	taking.Wait() // nobody sends to the workers any more
 	for _, w := range r.workers {
 		close(w.items)
+		hands.Go(func() { w.putBackQueued(s) })
 	}
 	finished := make(chan struct{})
 	go func() { hands.Wait(); close(finished) }()
 	r.awaitHands(finished, hurry)
 	endWork()
+	defer time.AfterFunc(settleTime, endSettling).Stop()
 	<-finished
 	endKeeping()
 	keeper.Wait()
-	return counts.drained(), r.failure
+	return s.drained(), r.failedWith()
 }
 
 // awaitHands gives running handlers the drain's time.
@@ -194,9 +219,22 @@ func (r *Runner) fail(doing string, err error) {
 	})
 }
 
-// drainCounts is shared by the workers.
-type drainCounts struct{ released, cutOff atomic.Int64 }
-
-func (c *drainCounts) drained() Drained {
-	return Drained{Released: int(c.released.Load()), CutOff: int(c.cutOff.Load())}
+func (r *Runner) hasFailed() bool {
+	select {
+	case <-r.failed:
+		return true
+	default:
+		return false
+	}
 }
+
+// failedWith returns the error that the store ended with, if it has.
+func (r *Runner) failedWith() error {
+	if r.hasFailed() {
+		return r.failure
+	}
+	return nil
+}
+
+// fatal reports whether an error means that the store will never answer again.
+func fatal(err error) bool { return errors.Is(err, queue.ErrFailed) || errors.Is(err, queue.ErrClosed) }

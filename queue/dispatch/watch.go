@@ -10,7 +10,8 @@ import (
 const (
 	// watchEvery is how often the oldest claimable exceptions are looked at.
 	watchEvery = 5 * time.Second
-	// lagAgain is how often a lag that goes on is raised again.
+	// lagAgain is how often a route's lag is raised, at most: whether it goes on, or
+	// comes and goes.
 	lagAgain = time.Minute
 )
 
@@ -47,7 +48,6 @@ func (r *Runner) checkLag(st *queue.StoreStatus, raised map[queue.Route]time.Tim
 		o := &st.Oldest[i]
 		age := now.Sub(o.AcceptedAt)
 		if limit <= 0 || age < limit || st.Paused != nil {
-			delete(raised, o.Route)
 			continue
 		}
 		if last, ok := raised[o.Route]; ok && now.Sub(last) < lagAgain {

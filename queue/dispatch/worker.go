@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,38 +9,61 @@ import (
 	"breakwater/queue"
 )
 
-// settleTime is how long a settlement may wait for its turn after everything else
-// has ended.
-const settleTime = 30 * time.Second
-
 // worker runs deliveries one at a time, in the order in which they came.
 type worker struct {
 	r     *Runner
 	name  string
 	slots partition.SlotSet
-	items chan queue.Delivery // only the feeder sends, and closes it after the last
+	items chan queue.Delivery // only the feeder sends; closed after the last
 	turn  int                 // the feeder's
 
+	// deciding is held while deliveries of pure handlers are settled, or queued
+	// ones are put back: only those may be many of one key, whose leases end
+	// together when one of them is put back.
+	deciding sync.Mutex
+
 	mu   sync.Mutex
-	held map[queue.Token]struct{} // what is queued or runs: its leases are renewed
+	held map[queue.Token]hold // what is queued or runs
+}
+
+// hold is a lease that the worker has.
+type hold struct {
+	key      string
+	deadline time.Time
 }
 
 func newWorker(r *Runner, name string, slots partition.SlotSet, room int) *worker {
-	return &worker{r: r, name: name, slots: slots, items: make(chan queue.Delivery, room), held: map[queue.Token]struct{}{}}
+	return &worker{r: r, name: name, slots: slots, items: make(chan queue.Delivery, room), held: map[queue.Token]hold{}}
 }
 
 // owner is the worker as the store knows it.
 func (w *worker) owner() queue.Owner { return queue.Owner{Kind: queue.Worker, Name: w.name} }
 
-// room is how many more deliveries the channel takes; only the feeder asks, and
-// only the feeder fills it.
+// room is how many more deliveries the channel takes; only the feeder fills it.
 func (w *worker) room() int { return cap(w.items) - len(w.items) }
+
+// thirsty reports whether the worker has run half empty.
+func (w *worker) thirsty() bool { return len(w.items) <= cap(w.items)/2 }
+
+// split says how much of the room is for pure handlers. Where both kinds are
+// wanted an odd place goes to each in turn.
+func (w *worker) split(room int, pure, effects queue.RouteSet) int {
+	switch {
+	case effects == 0:
+		return room
+	case pure == 0:
+		return 0
+	}
+	w.turn++
+	return (room + w.turn&1) / 2
+}
 
 // give queues deliveries, for which there is room.
 func (w *worker) give(deliveries []queue.Delivery) {
 	w.mu.Lock()
 	for i := range deliveries {
-		w.held[deliveries[i].Token] = struct{}{}
+		d := &deliveries[i]
+		w.held[d.Token] = hold{key: d.Message.PartitionKey, deadline: d.Deadline}
 	}
 	w.mu.Unlock()
 	for _, d := range deliveries {
@@ -50,43 +71,77 @@ func (w *worker) give(deliveries []queue.Delivery) {
 	}
 }
 
-// tokens returns the leases that the worker holds.
-func (w *worker) tokens() []queue.Token {
+// tokens returns the leases that the worker holds, and the first of their deadlines.
+func (w *worker) tokens() (all []queue.Token, deadline time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]queue.Token, 0, len(w.held))
-	for t := range w.held {
+	for t, h := range w.held {
+		if len(all) == 0 || h.deadline.Before(deadline) {
+			deadline = h.deadline
+		}
 		all = append(all, t)
 	}
-	return all
+	return all, deadline
 }
 
-// run works until the channel is closed and empty. After the taking has ended it
-// starts nothing more: what is queued is put back.
-func (w *worker) run(working context.Context, counts *drainCounts) {
-	batch := make([]queue.Delivery, 0, cap(w.items))
-	for d := range w.items {
-		batch = w.gather(append(batch[:0], d))
-		w.r.wake.raise()
-		for len(batch) > 0 {
-			n := 1
-			switch {
-			case w.r.Draining():
-				n = len(batch)
-				w.putBack(batch, counts)
-			case w.r.routes[batch[0].Route].pure != nil:
-				n = w.decide(batch)
-			default:
-				w.handle(working, &batch[0], counts)
-			}
-			batch = batch[n:]
+// extended notes the new deadlines of leases that are still held.
+func (w *worker) extended(tokens []queue.Token, results []queue.ExtendResult) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, t := range tokens {
+		if h, ok := w.held[t]; ok && results[i].Code == "" {
+			h.deadline = results[i].Deadline
+			w.held[t] = h
 		}
 	}
 }
 
-// gather takes what else is queued, without waiting.
+// live returns those of the deliveries whose leases the worker still holds: others
+// went back with one before them.
+func (w *worker) live(batch []queue.Delivery) []queue.Delivery {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := batch[:0]
+	for _, d := range batch {
+		if _, ok := w.held[d.Token]; ok {
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+// run works until the channel is closed and empty. After the taking has ended it
+// starts nothing more: what is queued is put back.
+func (w *worker) run(s *shift) {
+	batch := make([]queue.Delivery, 0, cap(w.items))
+	for d := range w.items {
+		batch = w.gather(append(batch[:0], d))
+		if w.thirsty() {
+			w.r.wake.raise()
+		}
+		for rest := w.live(batch); len(rest) > 0; {
+			switch {
+			case w.r.Draining():
+				w.putBack(s, rest)
+				rest = nil
+			case w.pure(&rest[0]) != nil:
+				rest = w.live(rest[w.decide(s, rest):])
+			default:
+				w.handle(s, &rest[0])
+				rest = rest[1:]
+			}
+		}
+	}
+}
+
+// pure returns the handler of a delivery, if it is a pure one.
+func (w *worker) pure(d *queue.Delivery) Pure { return w.r.routes[d.Route].pure }
+
+// gather adds what else is queued for pure handlers, without waiting, and takes at
+// most one more. What a worker has taken to run is no longer put back at once by a
+// drain, nor does it count as waiting in its channel.
 func (w *worker) gather(batch []queue.Delivery) []queue.Delivery {
-	for len(batch) < cap(w.items) {
+	for len(batch) < cap(batch) && w.pure(&batch[len(batch)-1]) != nil {
 		select {
 		case d, ok := <-w.items:
 			if !ok {
@@ -100,49 +155,71 @@ func (w *worker) gather(batch []queue.Delivery) []queue.Delivery {
 	return batch
 }
 
-// decide settles the leading deliveries of pure handlers together, and returns how
-// many there were.
-func (w *worker) decide(batch []queue.Delivery) int {
+// decide settles the leading deliveries of pure handlers together, up to the first
+// one that is not an ack: what comes after it depends on what becomes of it. It
+// returns how many there were.
+func (w *worker) decide(s *shift, batch []queue.Delivery) int {
+	w.deciding.Lock()
+	defer w.deciding.Unlock()
 	settlements := make([]queue.Settlement, 0, len(batch))
 	for i := range batch {
 		d := &batch[i]
-		pure := w.r.routes[d.Route].pure
+		pure := w.pure(d)
 		if pure == nil {
 			break
 		}
 		start := w.r.now()
-		a := pure.Decide(d)
+		a := sound(pure.Decide(d), start)
 		w.observe(d, &a, start)
 		settlements = append(settlements, w.settlement(d, &a))
+		if a.Verb != queue.Ack {
+			break
+		}
 	}
-	w.settle(batch, settlements)
+	w.settle(s, batch, settlements)
 	return len(settlements)
 }
 
 // handle runs one delivery through a handler with effects, and settles it before
 // anything else is started.
-func (w *worker) handle(working context.Context, d *queue.Delivery, counts *drainCounts) {
+func (w *worker) handle(s *shift, d *queue.Delivery) {
 	rt := w.r.routes[d.Route]
 	start := w.r.now()
 	if !rt.health.begin(start) {
 		back := queue.Unavailable("its route waits for its handler", 0)
-		w.settle([]queue.Delivery{*d}, []queue.Settlement{w.settlement(d, &back)})
+		w.settleOne(s, d, &back)
 		return
 	}
-	a := rt.handler.Handle(working, d)
-	if working.Err() != nil && a.Verb != queue.Ack {
-		counts.cutOff.Add(1)
+	a := sound(rt.handler.Handle(s.working, d), w.r.now())
+	if s.working.Err() != nil && a.Verb != queue.Ack {
+		s.cutOff.Add(1)
 		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain's time limit", Stderr: a.Stderr}
 	}
 	w.noteHealth(rt, d, &a)
 	w.observe(d, &a, start)
-	w.settle([]queue.Delivery{*d}, []queue.Settlement{w.settlement(d, &a)})
+	w.settleOne(s, d, &a)
 }
 
-// noteHealth raises HANDLER_UNAVAILABLE when it begins.
+// sound returns an answer that a store can apply and that a loop cannot be made of.
+// What a handler cannot mean is a retry: it counts, and nothing is settled by
+// mistake. A hold that is over already is a release.
+func sound(a queue.Answer, now time.Time) queue.Answer {
+	switch {
+	case a.Verb < queue.Ack || a.Verb > queue.Reject:
+		return queue.Answer{Verb: queue.Retry, Reason: "the handler gave no answer", Stderr: a.Stderr}
+	case a.Verb == queue.Ack && !queue.ValidOutcome(a.Outcome):
+		return queue.Answer{Verb: queue.Retry, Reason: "the handler's outcome cannot be recorded", Stderr: a.Stderr}
+	case a.Verb == queue.Hold && !a.Until.After(now):
+		a.Verb = queue.Release
+	}
+	return a
+}
+
+// noteHealth raises HANDLER_UNAVAILABLE when it begins, and when a probe finds
+// that it goes on.
 func (w *worker) noteHealth(rt *route, d *queue.Delivery, a *queue.Answer) {
-	down, wait := rt.health.answered(a, w.r.settings.Load().Policy, w.r.now(), w.r.random())
-	if down {
+	wait := rt.health.answered(a, w.r.settings.Load().Policy, w.r.now(), w.r.random())
+	if wait > 0 {
 		s := d.Message.Summary()
 		w.r.raise(queue.CodeHandlerUnavailable, d.Route, "handler unavailable; its route waits", &s,
 			"reason", a.Reason, "wait_ms", wait.Milliseconds())
@@ -156,100 +233,31 @@ func (w *worker) observe(d *queue.Delivery, a *queue.Answer, start time.Time) {
 	}
 }
 
-// settlement turns a handler's answer into the store's words.
-func (w *worker) settlement(d *queue.Delivery, a *queue.Answer) queue.Settlement {
-	s := queue.Settlement{
-		Token: d.Token, Owner: w.owner(), Verb: a.Verb, At: w.r.now(),
-		Outcome: a.Outcome, By: a.By, Note: a.Note, Reason: a.Reason,
-		After: a.After, Random: w.r.random(), Until: a.Until, Stderr: a.Stderr,
-	}
-	if a.Unavailable {
-		s.Code = queue.CodeHandlerUnavailable
-	}
-	return s
-}
-
 // putBack releases deliveries that were not started, the last one first: the store
 // puts back with a message what is leased behind it in its key.
-func (w *worker) putBack(batch []queue.Delivery, counts *drainCounts) {
-	slices.Reverse(batch)
-	settlements := make([]queue.Settlement, len(batch))
-	for i := range batch {
-		settlements[i] = w.settlement(&batch[i], &queue.Answer{Verb: queue.Release, Reason: "the process is draining"})
-	}
-	counts.released.Add(int64(len(batch)))
-	w.settle(batch, settlements)
-}
-
-// settle hands the settlements of a batch to the store, and lets go of its leases. It outlives
-// the contexts of the Run, so that an answer that was given is not lost. A store
-// without room is asked again: the effect has happened.
-func (w *worker) settle(batch []queue.Delivery, settlements []queue.Settlement) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
-	defer cancel()
-	results, err := w.trySettle(ctx, settlements)
-	w.mu.Lock()
-	for i := range settlements {
-		delete(w.held, settlements[i].Token)
-	}
-	w.mu.Unlock()
-	if err != nil {
-		w.r.fail("settle", err)
+func (w *worker) putBack(s *shift, batch []queue.Delivery) {
+	w.deciding.Lock()
+	defer w.deciding.Unlock()
+	if batch = w.live(batch); len(batch) == 0 {
 		return
 	}
-	now := w.r.now().UnixNano()
-	for i := range results {
-		w.logResult(&settlements[i], &results[i])
-		if results[i].Code == "" && settlements[i].Verb != queue.Release {
-			w.r.routes[batch[i].Route].settled.Store(now)
-		}
+	slices.Reverse(batch)
+	back := queue.Answer{Verb: queue.Release, Reason: "the process is draining"}
+	settlements := make([]queue.Settlement, len(batch))
+	for i := range batch {
+		settlements[i] = w.settlement(&batch[i], &back)
+		settlements[i].Aside = 0 // nobody claims any more
 	}
-	w.r.wake.raise()
-	w.r.room.wake()
+	s.released.Add(int64(len(batch)))
+	w.settle(s, batch, settlements)
 }
 
-// trySettle asks until there is room. Its error is the end of the store, or of the
-// patience of a drain: the leases are then given back by the next start.
-func (w *worker) trySettle(ctx context.Context, settlements []queue.Settlement) ([]queue.SettleResult, error) {
-	for {
-		start := w.r.now()
-		results, err := w.r.store.Settle(ctx, queue.SettleRequest{
-			Now: start, Policy: w.r.settings.Load().Policy, Settlements: settlements,
-		})
-		if err == nil && w.r.observer.Settled != nil {
-			w.r.observer.Settled(results, w.r.now().Sub(start))
-		}
-		if !errors.Is(err, queue.ErrNoRoom) {
-			return results, err
-		}
-		w.r.log.Error("no room to settle; trying again", "code", string(queue.CodeStorageUnavailable), "error", err.Error())
-		if !w.pauseFor(ctx, retryAfter) {
-			return nil, err
-		}
+// putBackQueued puts back what is queued behind a delivery that still runs. The
+// channel must be closed.
+func (w *worker) putBackQueued(s *shift) {
+	var queued []queue.Delivery
+	for d := range w.items {
+		queued = append(queued, d)
 	}
-}
-
-// pauseFor waits; false: it was not worth waiting to the end.
-func (w *worker) pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-w.r.failed:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// logResult says what is not ordinary about a settlement.
-func (w *worker) logResult(s *queue.Settlement, res *queue.SettleResult) {
-	switch {
-	case res.Code == queue.CodeExpired || res.Code == queue.CodeAlreadySettled:
-		w.r.raise(queue.CodeExpired, "", "a late answer changed nothing", res.Message, "seq", res.Seq, "worker", w.name)
-	case res.Code != "":
-		w.r.log.Error("the store refused an answer", "code", string(res.Code), "seq", res.Seq, "error", res.Error)
-	case res.DeadCode != "":
-		w.r.raise(res.DeadCode, "", "dead letter", res.Message, "reason", s.Reason)
-	}
+	w.putBack(s, queued)
 }
