@@ -3,6 +3,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -23,6 +24,8 @@ type Options struct {
 	Restore bool
 	// Committed is told of each commit that left records; see [queue.Commit].
 	Committed func(queue.Commit)
+	// Context ends the opening of a large store; nil: nothing does.
+	Context context.Context
 	// Progress is told how far opening has come: a step, what is done of it, and of
 	// how much (0: not known).
 	Progress func(step string, done, total int64)
@@ -48,7 +51,7 @@ func Open(o Options) (queue.Store, Report, error) {
 		return nil, Report{}, err
 	}
 	s, err := boltstore.Open(boltstore.Options{
-		Path: o.Path, Restore: o.Restore, Committed: o.Committed, Progress: o.Progress,
+		Path: o.Path, Restore: o.Restore, Committed: o.Committed, Context: o.Context, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, Report{}, err

@@ -72,7 +72,10 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("socket activation: %w", err)
 	}
-	if err := a.openStore(); err != nil {
+	if err := a.openStore(stop); err != nil {
+		if stop.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil // told to stop before there was anything to drain
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, a.closeStore()) }()
@@ -83,7 +86,7 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 }
 
 // openStore opens the store and takes it into service.
-func (a *appliance) openStore() error {
+func (a *appliance) openStore(stop context.Context) error {
 	c := a.o.Config
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make data_dir: %w", err)
@@ -98,7 +101,7 @@ func (a *appliance) openStore() error {
 	var report storage.Report
 	a.store, report, err = storage.Open(storage.Options{
 		Backend: c.Store.Backend, Path: c.Store.Path, Restore: a.o.Restore,
-		Committed: a.stream.committed, Progress: a.progress(),
+		Committed: a.stream.committed, Context: stop, Progress: a.progress(),
 	})
 	if err != nil {
 		return errors.Join(err, a.stream.close())

@@ -241,6 +241,12 @@ func (s *Store) commitOnce(group []*operation) error {
 	if err := guard(tx.Commit); err != nil {
 		return s.judgeCommit(err, before)
 	}
+	s.txid = before + 1
+	// A file that was removed, replaced or cut short under us takes commits, and no
+	// start will ever find them.
+	if err := s.file.Present(); err != nil {
+		return s.fail("look for the store's file", err)
+	}
 	return nil
 }
 

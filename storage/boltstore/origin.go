@@ -98,7 +98,7 @@ func (s *Store) callWitness() (err error) {
 // testimony is the head as it stands.
 func (s *Store) testimony() dbfile.Witness {
 	c := &s.t.count
-	return dbfile.Witness{StoreID: s.id, Block: c.head.Block, Head: c.head.Hash, Seq: c.lastSeq}
+	return dbfile.Witness{StoreID: s.id, Block: c.head.Block, Head: c.head.Hash, Txid: s.txid, Seq: c.lastSeq}
 }
 
 // testify writes the head beside the file, after its commit. A witness that can't

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -28,6 +29,8 @@ type Options struct {
 	// Committed is told of every commit that left records, after it, in the
 	// committer's goroutine: it must not block and must not call the store.
 	Committed func(queue.Commit)
+	// Context ends the opening of a large file; nil: nothing does.
+	Context context.Context
 	// Progress is told how far opening has come, in bytes, then in messages.
 	Progress func(step string, done, total int64)
 
@@ -79,6 +82,7 @@ type Store struct {
 	gone    bool
 
 	// The committer's own.
+	txid    uint64 // of the last commit
 	t       *tables
 	trail   queue.BlockWriter
 	group   []*operation
@@ -101,7 +105,7 @@ func open(o Options, readOnly bool) (*Store, error) {
 	}
 	o.readOnly = readOnly
 	f, err := dbfile.Open(dbfile.Options{
-		Path: o.Path, ReadOnly: readOnly, Init: initFile,
+		Path: o.Path, ReadOnly: readOnly, Init: initFile, Context: o.Context,
 		Progress: func(step dbfile.Step, done, total int64) {
 			if o.Progress != nil {
 				o.Progress(string(step), done, total)
@@ -111,7 +115,12 @@ func open(o Options, readOnly bool) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
+	txid, err := f.Txid()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the store: %w", err), f.Close())
+	}
 	s := &Store{
+		txid:    txid,
 		options: o, file: f, operations: make(chan *operation, maxWaitingOps),
 		closing: make(chan struct{}), ended: make(chan struct{}),
 		pending: map[ledger.Key]ledger.Entry{},
@@ -127,7 +136,7 @@ func open(o Options, readOnly bool) (*Store, error) {
 func (s *Store) admitFile(readOnly bool) error {
 	found := s.file.Report()
 	s.report = Report{Created: found.Created, Warnings: found.Warnings}
-	if found.MetaFallback {
+	if found.Fallback != "" {
 		s.report.Warnings = append(s.report.Warnings, found.Fallback)
 	}
 	err := s.file.DB().View(func(tx *bolt.Tx) error {
@@ -137,7 +146,7 @@ func (s *Store) admitFile(readOnly bool) error {
 		}
 		s.id, s.secret = id.id, id.secret
 		meta := tx.Bucket(bucketMeta)
-		s.report.Clean = meta.Get(metaClean) != nil
+		s.report.Clean = meta.Get(metaClean) != nil && (found.Clean || found.Created)
 		if !readOnly {
 			if err := s.checkOrigin(tx, meta.Get(metaArchive) != nil); err != nil {
 				return err
