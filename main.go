@@ -15,15 +15,17 @@ import (
 var version = "devel"
 
 func main() {
-	// The first signal drains, the second ends at once.
-	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	hurry, second := context.WithCancel(context.Background())
+	stop, drain := context.WithCancel(context.Background())
+	hurry, end := context.WithCancel(context.Background())
+	// One channel for both, and room in it: a second signal that comes right after
+	// the first must not fall between two registrations.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	go func() {
-		<-stop.Done()
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, syscall.SIGTERM, os.Interrupt)
-		<-again
-		second()
+		<-signals // the first drains
+		drain()
+		<-signals // the second ends at once
+		end()
 	}()
 	os.Exit(cli.Run(stop, hurry, cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

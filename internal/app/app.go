@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,7 +27,8 @@ type Options struct {
 	Version string
 	Restore bool
 	Log     hclog.Logger
-	Stdout  io.Writer // for audit.stream = "stdout"
+	Stdout  io.Writer        // for audit.stream = "stdout"
+	Reload  <-chan os.Signal // each is a request to read the configuration again; nil: none come
 }
 
 // ErrUncleanDrain: the drain's time was up and handlers were cut off. What they
@@ -64,6 +66,11 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	if err := checkSupported(o.Config); err != nil {
 		return err
 	}
+	reloads, endReloads := context.WithCancel(context.WithoutCancel(stop))
+	var heeding sync.WaitGroup
+	heeding.Go(func() { a.heedReloads(reloads) })
+	defer heeding.Wait()
+	defer endReloads()
 	if a.notify, err = systemd.New(); err != nil {
 		a.log.Warn("service manager", "error", err.Error())
 		a.notify = &systemd.Notifier{}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	ucli "github.com/urfave/cli/v2"
@@ -39,6 +41,10 @@ func (e *env) serveCommand() *ucli.Command {
 }
 
 func (e *env) serve(c *ucli.Context) error {
+	// Before anything else: until then the signal kills.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	if err := noMoreArgs(c); err != nil {
 		return err
 	}
@@ -48,7 +54,7 @@ func (e *env) serve(c *ucli.Context) error {
 	}
 	err = app.Run(c.Context, e.hurry, app.Options{
 		Config: cfg, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout,
-		Log: logger(cfg, e.Stderr),
+		Log: logger(cfg, e.Stderr), Reload: reload,
 	})
 	var unsupported interface{ Advice() string }
 	switch {

@@ -17,6 +17,7 @@ import (
 
 	"breakwater/queue"
 	"breakwater/storage"
+	"breakwater/storage/storetest"
 )
 
 // This file runs the real program, as its operator would: a folder with a
@@ -414,5 +415,18 @@ func answers(t testing.TB, r *bufio.Reader) (list []answer) {
 			return list
 		}
 		list = append(list, parseAnswer(t, line))
+	}
+}
+
+// checkTrail plays a trail back and reports what it breaks.
+func checkTrail(t testing.TB, records []queue.Record) {
+	t.Helper()
+	if len(records) == 0 {
+		t.Error("the trail is empty")
+	}
+	for i, broken := range storetest.CheckTrail(records) {
+		if t.Errorf("trail: %s", broken); i == 10 {
+			return
+		}
 	}
 }
