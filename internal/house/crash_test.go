@@ -101,8 +101,9 @@ type crash struct {
 	receipts atomic.Int64
 	killAt   chan int64 // numbers of receipts at which to kill
 	wake     chan struct{}
-	starts   []int // kill the i-th next start after so many lines of log
-	later    []int // kill when so many decisions were seen since the start
+	planned  chan struct{} // closed when all planned kills are done
+	starts   []int         // kill the i-th next start after so many lines of log
+	later    []int         // kill when so many decisions were seen since the start
 	kills    int
 }
 
@@ -117,7 +118,8 @@ func newCrash(t *testing.T, config string, n, keys int) *crash {
 	t.Logf("BREAKWATER_CRASH_SEED=%d", seed)
 	c := &crash{
 		site: newSite(t, config), rng: rand.New(rand.NewPCG(seed, 1)),
-		accepted: map[string]uint64{}, keys: map[string]string{}, wake: make(chan struct{}, 1),
+		accepted: map[string]uint64{}, keys: map[string]string{},
+		wake: make(chan struct{}, 1), planned: make(chan struct{}),
 	}
 	var text strings.Builder
 	for i := range n {
@@ -166,8 +168,7 @@ func (c *crash) killer() {
 		}
 		c.killNow()
 	}
-	for range c.wake { // nobody is kept waiting
-	}
+	close(c.planned)
 }
 
 // killNow kills the running program, and some of its successors before they are
@@ -234,8 +235,10 @@ func (c *crash) note(name string, a answer, id string) {
 // planned.
 func (c *crash) finish() {
 	c.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if c.Failed() {
+		c.FailNow() // a producer gave up: the killer may wait for ever
+	}
+	<-c.planned
 	for _, decisions := range c.later {
 		c.awaitDecisions(int64(decisions))
 		c.now.kill()
@@ -273,7 +276,7 @@ func (c *crash) awaitDecisions(n int64) {
 		if over || len(lines) == 0 {
 			select {
 			case <-more:
-			case <-time.After(2 * time.Second):
+			case <-time.After(20 * time.Second):
 				return
 			}
 		}
