@@ -17,8 +17,13 @@ import (
 // than that wait on it.
 const (
 	maxGroupOps   = 256
-	maxGroupBytes = 8 << 20
+	// A group of this size takes some ten times as long to apply as to sync: a larger
+	// one would gain nothing, and everybody in it would wait longer.
+	maxGroupBytes = 1 << 20
 	maxWaitingOps = 256
+	// maxAhead is how many groups without admissions may go before one with them,
+	// while both wait.
+	maxAhead = 4
 )
 
 // operation is one caller's part of a transaction.
@@ -44,8 +49,12 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 		return fmt.Errorf("wait for the store: %w", context.Cause(ctx))
 	}
 	op.done = make(chan error, 1)
+	turn := s.operations
+	if op.admits {
+		turn = s.admissions
+	}
 	select {
-	case s.operations <- op:
+	case turn <- op:
 	case <-s.ended:
 		return s.endedErr()
 	case <-ctx.Done():
@@ -83,36 +92,71 @@ func (s *Store) commitLoop() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	debug.SetPanicOnFault(true)
-	for {
-		select {
-		case op := <-s.operations:
-			if err := s.commitGroup(s.collect(op)); err != nil {
-				s.failure.Store(&err)
-				s.refuseWaiting(err)
-				return
-			}
-		case <-s.closing:
+	for ahead := 0; ; {
+		group := s.nextGroup(ahead)
+		if group == nil {
 			s.refuseWaiting(queue.ErrClosed)
+			return
+		}
+		if ahead++; group[len(group)-1].admits {
+			ahead = 0
+		}
+		if err := s.commitGroup(group); err != nil {
+			s.failure.Store(&err)
+			s.refuseWaiting(err)
 			return
 		}
 	}
 }
 
-// collect takes what else is waiting, up to the bounds of a group.
-func (s *Store) collect(first *operation) []*operation {
-	group, bytes := append(s.group[:0], first), first.bytes
-	for len(group) < maxGroupOps && bytes < maxGroupBytes {
+// nextGroup waits for work and returns what goes into the next transaction; nil
+// when the store is closed.
+//
+// Admissions are long, a claim or a settlement is short, and a worker waits for
+// both before it can go on: so these have their own channel and go first, in
+// groups of their own while there are any, but not more than maxAhead before
+// admissions have their turn. Without that a busy intake would slow the handlers
+// down to one round for two of its commits.
+func (s *Store) nextGroup(ahead int) []*operation {
+	s.group = s.group[:0]
+	select {
+	case op := <-s.operations:
+		s.group = append(s.group, op)
+	default:
 		select {
 		case op := <-s.operations:
-			group = append(group, op)
-			bytes += op.bytes
-			continue
-		default:
+			s.group = append(s.group, op)
+		case op := <-s.admissions:
+			s.group = append(s.group, op)
+		case <-s.closing:
+			return nil
 		}
-		break
 	}
-	s.group = group
-	return group
+	if !s.group[0].admits {
+		s.collect(s.operations)
+		if ahead < maxAhead {
+			return s.group
+		}
+	}
+	s.collect(s.admissions)
+	return s.group
+}
+
+// collect adds what else waits in a channel to the group, up to its bounds.
+func (s *Store) collect(from <-chan *operation) {
+	bytes := 0
+	for _, op := range s.group {
+		bytes += op.bytes
+	}
+	for len(s.group) < maxGroupOps && bytes < maxGroupBytes {
+		select {
+		case op := <-from:
+			s.group = append(s.group, op)
+			bytes += op.bytes
+		default:
+			return
+		}
+	}
 }
 
 // refuseWaiting answers operations that got no turn. Callers that come later find
@@ -121,6 +165,8 @@ func (s *Store) refuseWaiting(err error) {
 	for {
 		select {
 		case op := <-s.operations:
+			op.done <- err
+		case op := <-s.admissions:
 			op.done <- err
 		default:
 			return

@@ -70,8 +70,9 @@ type Store struct {
 	report  Report
 
 	operations chan *operation
-	closing    chan struct{} // closed by Close
-	ended      chan struct{} // closed when the committer has left
+	admissions chan *operation // operations that store new messages
+	closing    chan struct{}   // closed by Close
+	ended      chan struct{}   // closed when the committer has left
 	failure    atomic.Pointer[error]
 	closeOnce  sync.Once
 	closeErr   error
@@ -121,7 +122,7 @@ func open(o Options, readOnly bool) (*Store, error) {
 	}
 	s := &Store{
 		txid:    txid,
-		options: o, file: f, operations: make(chan *operation, maxWaitingOps),
+		options: o, file: f, operations: make(chan *operation, maxWaitingOps), admissions: make(chan *operation, maxWaitingOps),
 		closing: make(chan struct{}), ended: make(chan struct{}),
 		pending: map[ledger.Key]ledger.Entry{},
 	}
