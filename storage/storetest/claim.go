@@ -159,16 +159,16 @@ var claimPromises = []promise{
 		w.take(worker("w"), "b1 d1 c1 a1")
 	}},
 	{"waits_of_one_time_queue_up_in_the_order_in_which_they_began", func(w *world) {
-		w.given("a1@A", "b1@B", "c1@C")
-		ds := w.take(worker("w"), "a1 b1 c1")
+		w.given("a1@A", "b1@B", "c1@C", "d1@D", "e1@E", "f1@F")
+		ds := w.take(worker("w"), "a1 b1 c1 d1 e1 f1")
 		until := w.now().Add(30 * time.Second)
-		for _, i := range []int{2, 0, 1} {
+		for _, i := range []int{4, 2, 0, 5, 3, 1} {
 			a := w.answer(ds[i], worker("w"), queue.Hold)
 			a.Until = until
 			w.applied(a)
 		}
 		w.pass(time.Minute)
-		w.take(worker("w"), "c1 a1 b1")
+		w.take(worker("w"), "e1 c1 a1 f1 d1 b1")
 	}},
 	{"a_retried_head_keeps_its_place", func(w *world) {
 		w.given("a1@A", "a2@A", "b1@B")

@@ -145,7 +145,7 @@ func (m *machine) run(numbers []uint16) {
 	m.Helper()
 	c := choices{numbers}
 	verb := weighted[c.below(len(weighted))]
-	m.Logf("%s %v", verb, c.left)
+	m.Logf("%s, at %s after %s:", verb, m.now().Round(0).Format("15:04:05.000"), m.clock.elapsed)
 	verbs[verb](m, &c)
 	m.compare()
 }

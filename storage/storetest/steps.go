@@ -87,7 +87,9 @@ func (m *machine) stepAdmit(c *choices) {
 		}
 	}
 	for range 1 + c.below(4) {
-		r.Lines = append(r.Lines, m.line(c))
+		l := m.line(c)
+		m.Logf("  %s %v", l.Message.Line, l.Fault)
+		r.Lines = append(r.Lines, l)
 	}
 	both(m, "admit", func(s queue.Store) (queue.AdmitResult, error) { return s.Admit(m.ctx, r) })
 }
@@ -145,6 +147,7 @@ func (m *machine) stepClaim(c *choices) {
 			w.Slots.Add(partition.SlotOf(of(c, keys...)))
 			w.Slots.Add(partition.SlotOf(of(c, keys...)))
 		}
+		m.Logf("  %s: %d, %d per key, routes %b, %d slots, for %s", w.Owner.Name, w.Max, w.PerKey, w.Routes, w.Slots.Count(), w.Lease)
 		ask = append(ask, w)
 	}
 	m.claim(ask)
@@ -166,6 +169,7 @@ func (m *machine) claim(ask []queue.Want) []held {
 	var got []held
 	for i, ds := range res.Deliveries {
 		for _, d := range ds {
+			m.Logf("  %s has seq %d", ask[i].Owner.Name, d.Token.Seq)
 			got = append(got, held{token: d.Token, owner: ask[i].Owner})
 		}
 	}
@@ -215,6 +219,10 @@ func (m *machine) stepSettle(c *choices) {
 
 func (m *machine) settle(answers []queue.Settlement) {
 	m.Helper()
+	for _, a := range answers {
+		m.Logf("  seq %d of %s: verb %d, after %s, until %s, aside %s", a.Token.Seq, a.Owner.Name, a.Verb,
+			a.After, a.Until.Round(0).Format("15:04:05.000"), a.Aside)
+	}
 	both(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) {
 		return s.Settle(m.ctx, queue.SettleRequest{Now: m.now(), Policy: m.policy, Settlements: answers})
 	})
@@ -257,6 +265,7 @@ func (m *machine) stepExtend(c *choices) {
 	m.Helper()
 	h := m.pickHeld(c)
 	r := queue.ExtendRequest{Now: m.now(), Owner: h.owner, Tokens: []queue.Token{h.token}, Lease: of(c, 3*time.Second, 60*time.Second)}
+	m.Logf("  %s, by %s", h.owner.Name, r.Lease)
 	for range c.below(3) {
 		r.Tokens = append(r.Tokens, m.pickHeld(c).token)
 	}
@@ -277,6 +286,7 @@ func (m *machine) action() queue.Action {
 func (m *machine) stepPause(c *choices) {
 	m.Helper()
 	pause, a := c.oneIn(3), m.action()
+	m.Logf("  pause %v", pause)
 	both(m, "pause or resume", func(s queue.Store) (any, error) {
 		if pause {
 			return nil, s.Pause(m.ctx, a)
@@ -299,6 +309,7 @@ func (m *machine) pickSeqs(c *choices) (seqs []uint64) {
 			seqs = append(seqs, letters[c.below(len(letters))].Seq)
 		}
 	}
+	m.Logf("  %d", seqs)
 	return seqs
 }
 
@@ -319,6 +330,7 @@ func (m *machine) stepKeys(c *choices) {
 	m.Helper()
 	names := []string{of(c, keys...), of(c, keys...)}[:1+c.below(2)]
 	hold, a := c.oneIn(3), m.action()
+	m.Logf("  hold %v: %s", hold, names)
 	both(m, "hold or release keys", func(s queue.Store) ([]queue.ActionResult, error) {
 		if hold {
 			return s.HoldKeys(m.ctx, a, names)
