@@ -25,7 +25,7 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/cli", planned: true,
-		own:   []string{"internal/app", "internal/client", "internal/config", "storage", "queue/handler", "queue"},
+		own:   []string{"internal/app", "internal/client", "internal/control/api", "internal/config", "storage", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -52,9 +52,11 @@ var rows = []row{
 		why: "runs an exception and reports an outcome; knows nothing of leases, stores or scheduling",
 	},
 	{
-		pkg: "internal/control", planned: true,
-		own: []string{"queue"},
-		why: "HTTP for operators; what it can ask for is an interface of its own, which app fills",
+		pkg:   "internal/control",
+		own:   []string{"internal/control/api", "queue"},
+		tests: []string{"internal/socket"},
+		why: "HTTP for operators; what it can ask for is an interface of its own, which app fills; " +
+			"the tests take a real listener, whose Close cuts connections",
 	},
 	{
 		pkg: "internal/socket", planned: true,
@@ -63,9 +65,14 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/client", planned: true,
-		own:   []string{"queue"},
+		own:   []string{"internal/control/api", "queue"},
 		tests: []string{"internal/socket", "internal/control"},
 		why:   "the other end of the sockets; shares words with the server, not code",
+	},
+	{
+		pkg: "internal/control/api",
+		why: "the JSON of control.sock as plain data: both ends and the command line say the same words without " +
+			"knowing each other",
 	},
 	{
 		pkg: "internal/metrics",

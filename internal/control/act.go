@@ -1,0 +1,213 @@
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// pause stops all claims. It is durable and says who and why.
+func (s *Server) pause(x *exchange) error { return s.setPause(x, s.o.Store.Pause) }
+
+// resume lets them go on.
+func (s *Server) resume(x *exchange) error { return s.setPause(x, s.o.Store.Resume) }
+
+func (s *Server) setPause(x *exchange, set func(context.Context, queue.Action) error) error {
+	a, err := s.act(x)
+	if err != nil {
+		return err
+	}
+	if err := set(x.r.Context(), a); err != nil {
+		return err
+	}
+	s.tell(x, &a)
+	st, err := s.o.Store.Status(x.r.Context(), a.Now)
+	if err != nil {
+		return err
+	}
+	return x.ok(api.PauseState{Paused: pauseOf(st.Paused)})
+}
+
+// act reads a body that says who and why, and no more.
+func (s *Server) act(x *exchange) (queue.Action, error) {
+	var in api.Act
+	if err := x.body(&in); err != nil {
+		return queue.Action{}, err
+	}
+	return x.action(s.o.Now(), in.By, in.Reason)
+}
+
+// tell logs what an operator did; the trail has it already.
+func (s *Server) tell(x *exchange, a *queue.Action, more ...any) {
+	args := []any{"act", x.r.URL.Path, "by", a.By, "reason", a.Reason}
+	if a.Peer != nil {
+		args = append(args, "uid", a.Peer.UID, "pid", a.Peer.PID)
+	}
+	s.o.Log.Info("operator", append(args, more...)...)
+}
+
+// absent is the answer for what this process cannot do.
+func absent(what string) *problem {
+	return &problem{status: http.StatusNotImplemented, code: queue.CodeUsage, detail: "this process cannot " + what}
+}
+
+// drain begins the drain and answers before it is over.
+func (s *Server) drain(x *exchange) error {
+	a, err := s.act(x)
+	if err != nil {
+		return err
+	}
+	if s.o.Drain == nil {
+		return absent("be drained by request")
+	}
+	s.tell(x, &a)
+	s.o.Drain(a)
+	return x.write(http.StatusAccepted, api.JSON, api.DrainState{Draining: true})
+}
+
+// reload takes the configuration anew, all of it or nothing.
+func (s *Server) reload(x *exchange) error {
+	a, err := s.act(x)
+	if err != nil {
+		return err
+	}
+	if s.o.Reload == nil {
+		return absent("reload its configuration")
+	}
+	reasons, err := s.o.Reload(x.r.Context(), a)
+	if err != nil {
+		return err
+	}
+	s.tell(x, &a, "refused", len(reasons))
+	if len(reasons) > 0 {
+		return &problem{status: http.StatusUnprocessableEntity, code: queue.CodeUsage,
+			detail:  "the configuration was refused; the one before stays in force",
+			reasons: reasons, hint: `"breakwater config check" says the same without a reload`}
+	}
+	return x.ok(api.ReloadState{Reloaded: true})
+}
+
+// replay puts dead letters back at their places.
+func (s *Server) replay(x *exchange) error {
+	done, doc, err := s.letters(x, s.o.Store.Replay, func(in *api.LettersAct) error {
+		if in.Forget {
+			return usage("forget is for discard")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.ok(api.Replayed{Replayed: done, Letters: doc})
+}
+
+// discard ends them. It cannot be undone, so it says why.
+func (s *Server) discard(x *exchange) error {
+	done, doc, err := s.letters(x, s.o.Store.Discard, func(in *api.LettersAct) error {
+		if in.Reason == "" {
+			return usage("discard needs a reason")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.ok(api.Discarded{Discarded: done, Letters: doc})
+}
+
+type lettersVerb func(context.Context, queue.Action, []uint64) ([]queue.ActionResult, error)
+
+// letters applies a verb to a list of dead letters, or says which of them are some.
+func (s *Server) letters(x *exchange, verb lettersVerb, check func(*api.LettersAct) error) (done int, doc api.Letters, err error) {
+	var in api.LettersAct
+	if err := x.body(&in); err != nil {
+		return 0, doc, err
+	}
+	if len(in.Seqs) == 0 || len(in.Seqs) > api.MaxLimit {
+		return 0, doc, usage("seqs must list 1 to %d dead letters", api.MaxLimit)
+	}
+	if err := check(&in); err != nil {
+		return 0, doc, err
+	}
+	a, err := x.action(s.o.Now(), in.By, in.Reason)
+	if err != nil {
+		return 0, doc, err
+	}
+	a.Forget = in.Forget
+	var results []queue.ActionResult
+	if in.DryRun {
+		results, err = s.dryRun(x.r.Context(), in.Seqs)
+	} else {
+		results, err = verb(x.r.Context(), a, in.Seqs)
+	}
+	if err != nil {
+		return 0, doc, err
+	}
+	doc.DryRun = in.DryRun
+	doc.Items, doc.Failed = resultsOf(results)
+	for _, r := range results {
+		if r.Code != queue.CodeNotFound {
+			doc.Matched++
+		}
+	}
+	if !in.DryRun {
+		done = len(results) - doc.Failed
+		s.tell(x, &a, "matched", doc.Matched, "done", done)
+	}
+	return done, doc, nil
+}
+
+// dryRun says which of the seqs are dead letters.
+func (s *Server) dryRun(ctx context.Context, seqs []uint64) ([]queue.ActionResult, error) {
+	results := make([]queue.ActionResult, len(seqs))
+	for i, seq := range seqs {
+		results[i].Seq = seq
+		var found *queue.Exception
+		if seq != 0 {
+			var err error
+			if found, err = s.letter(ctx, seq); err != nil {
+				return nil, err
+			}
+		}
+		if found == nil {
+			results[i].Code, results[i].Error = queue.CodeNotFound, "not a dead letter"
+		}
+	}
+	return results, nil
+}
+
+// holdKeys makes keys wait, releaseKeys undoes that and nothing else.
+func (s *Server) holdKeys(x *exchange) error    { return s.keys(x, s.o.Store.HoldKeys) }
+func (s *Server) releaseKeys(x *exchange) error { return s.keys(x, s.o.Store.ReleaseKeys) }
+
+type keysVerb func(context.Context, queue.Action, []string) ([]queue.ActionResult, error)
+
+func (s *Server) keys(x *exchange, verb keysVerb) error {
+	var in api.KeysAct
+	if err := x.body(&in); err != nil {
+		return err
+	}
+	if len(in.Keys) == 0 || len(in.Keys) > api.MaxLimit {
+		return usage("keys must list 1 to %d partition keys", api.MaxLimit)
+	}
+	for i, key := range in.Keys {
+		if len(key) == 0 || len(key) > queue.MaxPartitionKey {
+			return usage("key %d of the list has %d bytes; it must have 1 to %d", i+1, len(key), queue.MaxPartitionKey)
+		}
+	}
+	a, err := x.action(s.o.Now(), in.By, in.Reason)
+	if err != nil {
+		return err
+	}
+	results, err := verb(x.r.Context(), a, in.Keys)
+	if err != nil {
+		return err
+	}
+	doc := api.Keys{}
+	doc.Items, doc.Failed = resultsOf(results)
+	doc.Matched = len(results) - doc.Failed
+	s.tell(x, &a, "keys", doc.Matched)
+	return x.ok(doc)
+}

@@ -1,0 +1,190 @@
+// Package api is the words of control.sock: the JSON that the server writes and a
+// client reads, as plain data. It imports nothing of ours, so that both ends, which
+// do not know each other, can share it.
+//
+// Members are in snake_case; a member that does not apply is absent. Times are
+// RFC 3339 in UTC with six digits of a second. Adding a member is possible,
+// changing one is not: other people's scripts read them.
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// MaxLimit bounds a page of any list, and the seqs or keys of one request.
+const MaxLimit = 1000
+
+// Media types of what is answered.
+const (
+	JSON    = "application/json"
+	NDJSON  = "application/x-ndjson"
+	Trouble = "application/problem+json" // RFC 9457
+)
+
+// Time is a time as the API writes it.
+type Time struct{ time.Time }
+
+// timeLayout is that of the trail: of one length, so that texts sort as times do.
+const timeLayout = `"2006-01-02T15:04:05.000000Z"`
+
+// MarshalJSON writes t with six digits of a second, cut off and not rounded, so that
+// nothing seems to have happened before it did.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return t.UTC().AppendFormat(nil, timeLayout), nil
+}
+
+// Problem is the body of every answer that is not a success (RFC 9457). Code is one
+// of the product's stable words; Detail and Hint are for people and may change.
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail,omitzero"`
+	Hint   string `json:"hint,omitzero"`
+
+	// Reasons lists everything that is wrong, where there may be several: the
+	// problems of a configuration that was not loaded.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Error returns the problem in one line.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Code + ": " + p.Title
+	}
+	return p.Code + ": " + p.Detail
+}
+
+// List is one page. Next is what after must be for the page that follows; without
+// it, this was the last. A page may be shorter than its limit and still have a next.
+type List[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
+
+// Health says that the process answers; it asks nothing else of it.
+type Health struct {
+	Status  string `json:"status"` // "ok"
+	Version string `json:"version"`
+}
+
+// Readiness is the body of /readyz. What is not ready is answered 503, as a Problem
+// with these members besides its own; whatever is only worth knowing (a pause, held
+// keys, saturation, nobody attached) does not make it so.
+type Readiness struct {
+	Ready     bool     `json:"ready"`
+	Draining  bool     `json:"draining"`
+	Stuck     []string `json:"stuck,omitempty"` // in-process routes that settle nothing
+	Paused    *Pause   `json:"paused,omitempty"`
+	Backlog   *int64   `json:"backlog,omitempty"` // absent: the store could not be asked
+	HeldKeys  *int64   `json:"held_keys,omitempty"`
+	Saturated string   `json:"saturated,omitzero"` // the limit that new lines meet now
+	Consumers int      `json:"consumers"`          // attached
+}
+
+// NotReady is a Problem and a Readiness in one object; its Reasons say why.
+type NotReady struct {
+	Problem
+	Readiness
+}
+
+// Status is the body of /v1/status.
+type Status struct {
+	Ready       int64    `json:"ready"`
+	Scheduled   int64    `json:"scheduled"`
+	Leased      int64    `json:"leased"`
+	Held        int64    `json:"held"`
+	Done        int64    `json:"done"`
+	Dead        int64    `json:"dead"`
+	Discarded   int64    `json:"discarded"`
+	Quarantined int64    `json:"quarantined"` // of the dead: lines that a gate refused
+	OpenKeys    int64    `json:"open_keys"`
+	HeldKeys    int64    `json:"held_keys"`
+	LedgerKeys  int64    `json:"ledger_keys"`
+	LastSeq     uint64   `json:"last_seq"`
+	Consumers   int      `json:"consumers"`
+	Draining    bool     `json:"draining"`
+	Paused      *Pause   `json:"paused,omitempty"`
+	Oldest      []Oldest `json:"oldest"` // of each route that has something claimable
+	Audit       Audit    `json:"audit"`
+	Store       Store    `json:"store"`
+	Version     string   `json:"version"`
+	Now         Time     `json:"now"`
+	StartedAt   Time     `json:"started_at,omitzero"`
+}
+
+// Pause says who stopped the claims, since when and why.
+type Pause struct {
+	By     string `json:"by,omitzero"`
+	Since  Time   `json:"since"`
+	Reason string `json:"reason,omitzero"`
+}
+
+// Oldest is the oldest claimable exception of a route.
+type Oldest struct {
+	Route        string `json:"route"`
+	AcceptedAt   Time   `json:"accepted_at"`
+	AgeMS        int64  `json:"age_ms"`
+	Seq          uint64 `json:"seq"`
+	TraceID      string `json:"trace_id"`
+	PartitionKey string `json:"partition_key"`
+}
+
+// Audit is the trail's head and length.
+type Audit struct {
+	Block   uint64 `json:"block"`
+	Head    string `json:"head"` // hexadecimal
+	Records uint64 `json:"records"`
+}
+
+// Store is the store's file and the room in it.
+type Store struct {
+	FileBytes int64 `json:"file_bytes"`
+	FreeBytes int64 `json:"free_bytes"`
+}
+
+// Exception is one message: a row of a list. Line has the sender's bytes where they
+// are valid UTF-8, LineBase64 where they are not; a settled message's are not kept.
+type Exception struct {
+	Seq            uint64 `json:"seq"`
+	State          string `json:"state"`
+	Code           string `json:"code,omitzero"` // dead: why
+	Field          string `json:"field,omitzero"`
+	Reason         string `json:"reason,omitzero"`
+	Of             uint64 `json:"of,omitzero"` // conflict: whose key it used
+	Route          string `json:"route,omitzero"`
+	Priority       *uint8 `json:"priority,omitempty"` // absent where it is not known any more
+	IdempotencyKey string `json:"idempotency_key,omitzero"`
+	TraceID        string `json:"trace_id,omitzero"`
+	PartitionKey   string `json:"partition_key,omitzero"`
+	LedgerEntity   string `json:"ledger_entity,omitzero"`
+	MatchDecision  string `json:"match_decision,omitzero"`
+	VarianceAmount string `json:"variance_amount,omitzero"`
+	Currency       string `json:"currency,omitzero"`
+	SourceHash     string `json:"source_hash,omitzero"`
+	Place          string `json:"place,omitzero"` // absent: it has none, or not yet
+	AcceptedAt     Time   `json:"accepted_at,omitzero"`
+	NotBefore      Time   `json:"not_before,omitzero"`
+	Deliveries     int    `json:"deliveries"`
+	FailedAttempts int    `json:"failed_attempts"`
+	Owner          string `json:"owner,omitzero"`    // leased: who holds it
+	Deadline       Time   `json:"deadline,omitzero"` // leased
+	HeldBy         string `json:"held_by,omitzero"`  // held: what its key waits for, in words
+	DueAt          Time   `json:"due_at,omitzero"`   // held until a time, scheduled
+	Outcome        string `json:"outcome,omitzero"`
+	SettledAt      Time   `json:"settled_at,omitzero"`
+	DeadAt         Time   `json:"dead_at,omitzero"`
+	LineBytes      int64  `json:"line_bytes"`
+	LineSHA256     string `json:"line_sha256,omitzero"`
+	Line           string `json:"line,omitzero"`
+	LineBase64     []byte `json:"line_base64,omitempty"`
+}
+
+// Detail is one exception with its history: the records of the trail that concern
+// it, as they are in the trail.
+type Detail struct {
+	Exception
+	History     []json.RawMessage `json:"history"`
+	HistoryMore bool              `json:"history_more,omitzero"` // there are more: /v1/audit?seq=
+}

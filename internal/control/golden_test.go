@@ -1,0 +1,132 @@
+package control
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// world fills a store with one exception of each state, and moves the clock on.
+func world(t *testing.T, store queue.Store, c *clock) {
+	t.Helper()
+	ctx := t.Context()
+	policy := queue.Policy{MaxAttempts: 3, MaxDeliveries: 5, RetryInitial: time.Minute, RetryMax: time.Hour}
+	admit(t, store, c.Now(),
+		exceptionLine("done", "K1", `,"variance_note":"`+"\u202e"+`"`),       // 1
+		exceptionLine("dead", "K2", ""),                                      // 2
+		exceptionLine("after-dead", "K2", ""),                                // 3: held
+		exceptionLine("leased", "K3", `,"currency":"EUR"`),                   // 4
+		exceptionLine("later", "K4", `,"not_before":"2026-03-03T09:00:00Z"`), // 5
+		exceptionLine("done", "K1", `,"currency":"EUR"`),                     // 6: a conflict
+		`{"idempotency_key":"bad"}`,                                          // 7: quarantined
+		"{\"trace_id\":\"\xff\"",                                             // 8: quarantined, and no UTF-8
+		exceptionLine("ready", "K5", `,"priority":9`),                        // 9
+	)
+	c.pass(time.Second)
+	owner := queue.Owner{Kind: queue.Worker, Name: "w-0"}
+	claimed, err := store.Claim(ctx, queue.ClaimRequest{Now: c.Now(), Wants: []queue.Want{{
+		Owner: owner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.RouteReview), Max: 3, PerKey: 1, Lease: time.Minute,
+	}}})
+	if err != nil || len(claimed.Deliveries[0]) != 3 {
+		t.Fatalf("claim: %v, %v", claimed, err)
+	}
+	answers := map[uint64]queue.Settlement{
+		1: {Verb: queue.Ack, Outcome: "APPROVED", By: "alice", Note: "fits"},
+		2: {Verb: queue.Reject, Reason: "unknown\x1b[2Jaccount"},
+	}
+	var settle queue.SettleRequest
+	for _, d := range claimed.Deliveries[0] {
+		if a, ok := answers[d.Message.Seq]; ok {
+			a.Token, a.Owner, a.At = d.Token, owner, c.Now()
+			settle.Settlements = append(settle.Settlements, a)
+		}
+	}
+	settle.Now, settle.Policy = c.Now(), policy
+	if res, err := store.Settle(ctx, settle); err != nil || len(res) != 2 || res[0].Code != "" || res[1].Code != "" {
+		t.Fatalf("settle: %v, %v", res, err)
+	}
+	c.pass(time.Minute)
+}
+
+// TestGolden asks everything there is and compares the answers, headers and all, with
+// testdata/golden.txt: other people's scripts read them.
+func TestGolden(t *testing.T) {
+	c, store := newClock(), newStore(t)
+	world(t, store, c)
+	draining := false
+	reasons := []string{"config.hcl:3: queue.prefetch: 0 is less than 1"}
+	r := serve(t, Options{
+		Store: store, Version: "1.2.3", Started: start, Now: c.Now,
+		Ready: func(st *queue.StoreStatus, _ time.Time) Readiness {
+			return Readiness{Draining: draining, Consumers: 2, Saturated: queue.FullBacklog}
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "breakwater_x 1") }),
+		Drain:   func(queue.Action) { draining = true },
+		Reload: func(context.Context, queue.Action) ([]string, error) {
+			defer func() { reasons = nil }()
+			return reasons, nil
+		},
+	})
+	text, err := os.ReadFile("testdata/requests.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	asked := 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			fmt.Fprintln(&got, line)
+			continue
+		}
+		parts := append(strings.SplitN(line, " ", 3), "")
+		asked++
+		answer := r.ask(parts[0], parts[1], parts[2])
+		fmt.Fprintf(&got, "> %s\n%s", line, answer.text())
+		c.pass(time.Second)
+	}
+	if asked < 30 {
+		t.Fatalf("only %d requests", asked)
+	}
+	const golden = "testdata/golden.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// text is an answer as the golden file has it: one member of an object a line, so
+// that a difference can be read.
+func (a reply) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "< %d %s", a.status, a.header.Get("Content-Type"))
+	for _, name := range []string{"Allow", "Retry-After"} {
+		if v := a.header.Get(name); v != "" {
+			fmt.Fprintf(&b, " %s: %s", name, v)
+		}
+	}
+	body := regexp.MustCompile(`,"`).ReplaceAllString(a.body, ",\n   \"")
+	fmt.Fprintf(&b, "\n%s\n", body)
+	return b.String()
+}

@@ -1,0 +1,78 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"breakwater/queue"
+)
+
+// Store is what the server asks of a store: to read, and an operator's verbs.
+type Store interface {
+	queue.Reader
+	Pause(ctx context.Context, a queue.Action) error
+	Resume(ctx context.Context, a queue.Action) error
+	Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error)
+	Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error)
+	HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
+	ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
+	Probe(ctx context.Context) error
+}
+
+// Readiness is what the rest of the process says of itself. The zero value is that
+// of a process that is up and has nobody attached.
+type Readiness struct {
+	Draining  bool
+	Reasons   []string         // why else it is not ready, in words: its intake is not open yet
+	Stuck     []queue.Route    // in-process routes with claimable work that settle nothing
+	Saturated queue.Saturation // the limit that new lines meet now; "": none
+	Consumers int              // attached
+}
+
+// Options says what a Server works with. Store is required.
+type Options struct {
+	Store   Store
+	Version string
+	Started time.Time // of the process
+	Log     hclog.Logger
+	Now     func() time.Time // nil: time.Now
+
+	// Ready is asked for each /readyz and /v1/status, with the store's status, or nil
+	// where that is not known yet: then Stuck and Saturated are not looked at. It must
+	// not block. Nil: always the zero Readiness.
+	Ready func(st *queue.StoreStatus, now time.Time) Readiness
+
+	// Peer says who is at the other end of an accepted connection; nil: nobody knows.
+	Peer func(c net.Conn) queue.Peer
+
+	// Metrics serves /metrics; nil: there is no such page.
+	Metrics http.Handler
+
+	// Drain begins the drain, as a signal does, and returns at once. Reload reads the
+	// configuration again: reasons are why it was refused, with the old one still in
+	// force; an error means that it could not be tried. Nil ones are answered 501.
+	Drain  func(a queue.Action)
+	Reload func(ctx context.Context, a queue.Action) (reasons []string, err error)
+}
+
+// withDefaults fills in what may be left out.
+func (o Options) withDefaults() (Options, error) {
+	if o.Store == nil {
+		return o, errors.New("control: option Store is missing")
+	}
+	if o.Log == nil {
+		o.Log = hclog.NewNullLogger()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Ready == nil {
+		o.Ready = func(*queue.StoreStatus, time.Time) Readiness { return Readiness{} }
+	}
+	return o, nil
+}

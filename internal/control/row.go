@@ -1,0 +1,70 @@
+package control
+
+import (
+	"unicode/utf8"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// rowOf is an exception as the API shows it.
+func rowOf(x *queue.Exception) api.Exception {
+	row := api.Exception{
+		Seq: x.Seq, State: x.State.String(), Code: string(x.Code), Field: x.Field, Reason: x.Reason, Of: x.Of,
+		Route: string(x.Route), IdempotencyKey: x.IdempotencyKey, TraceID: x.TraceID, PartitionKey: x.PartitionKey,
+		LedgerEntity: x.LedgerEntity, MatchDecision: string(x.Decision), VarianceAmount: x.Amount, Currency: x.Currency,
+		SourceHash: hashText(x.SourceHash), AcceptedAt: api.Time{Time: x.AcceptedAt}, NotBefore: api.Time{Time: x.NotBefore},
+		Deliveries: x.Deliveries, FailedAttempts: x.FailedAttempts,
+		Owner: x.Owner, HeldBy: x.HeldBy,
+		Outcome: x.Outcome, SettledAt: api.Time{Time: x.SettledAt}, DeadAt: api.Time{Time: x.DeadAt},
+		LineBytes: x.LineBytes, LineSHA256: hashText(x.LineHash),
+	}
+	if !x.Place.IsZero() {
+		row.Place = x.Place.String()
+	}
+	// What is derived from the trail knows no priority, and still knows the deadline
+	// of a lease that is over.
+	if x.State != queue.Done && x.State != queue.Discarded {
+		row.Priority = &x.Priority
+	}
+	switch x.State {
+	case queue.Leased:
+		row.Deadline = api.Time{Time: x.Deadline}
+	case queue.Held, queue.Scheduled:
+		row.DueAt = api.Time{Time: x.DueAt}
+	}
+	if utf8.Valid(x.Line) {
+		row.Line = string(x.Line)
+	} else {
+		row.LineBase64 = x.Line
+	}
+	return row
+}
+
+// hashText is a digest in hexadecimal; "" for none.
+func hashText(h queue.Hash) string {
+	if h == (queue.Hash{}) {
+		return ""
+	}
+	return h.String()
+}
+
+// pauseOf is a pause as the API shows it; nil for none.
+func pauseOf(p *queue.Pause) *api.Pause {
+	if p == nil {
+		return nil
+	}
+	return &api.Pause{By: p.By, Since: api.Time{Time: p.Since}, Reason: p.Reason}
+}
+
+// resultsOf are the results of an operator's list, and how many of them failed.
+func resultsOf(all []queue.ActionResult) (rows []api.Result, failed int) {
+	rows = make([]api.Result, len(all))
+	for i, r := range all {
+		rows[i] = api.Result{Seq: r.Seq, Key: r.Key, Code: string(r.Code), Error: r.Error}
+		if r.Code != "" {
+			failed++
+		}
+	}
+	return rows, failed
+}
