@@ -133,7 +133,7 @@ func (a *asking) handOut(r *Runner, all [][]queue.Delivery) (filled bool) {
 }
 
 // ask makes the next request: probes first, then work for every worker that has
-// run half empty; sooner is not worth a transaction. The workers share prefetch;
+// run half empty (thirsty); sooner is not worth a transaction. The workers share prefetch;
 // if it is too short for all, those after the last one asked come first.
 //
 // For handlers with effects it asks for one message of a key at a time; see the

@@ -42,8 +42,12 @@ func (w *worker) owner() queue.Owner { return queue.Owner{Kind: queue.Worker, Na
 // room is how many more deliveries the channel takes; only the feeder fills it.
 func (w *worker) room() int { return cap(w.items) - len(w.items) }
 
-// thirsty reports whether the worker has run half empty.
-func (w *worker) thirsty() bool { return len(w.items) <= cap(w.items)/2 }
+// refillAt is how few deliveries may be left in a long channel before there are new
+// ones: enough to work on while a claim is made, few enough to make it a big one.
+const refillAt = 16
+
+// thirsty reports whether the worker has run half empty, or nearly.
+func (w *worker) thirsty() bool { return len(w.items) <= min(cap(w.items)/2, refillAt) }
 
 // split says how much of the room is for pure handlers. Where both kinds are
 // wanted an odd place goes to each in turn.
