@@ -86,6 +86,7 @@ func (s *site) serve(ctx context.Context, l net.Listener) error {
 	}
 	_ = srv.Close() // and so are those that wait for a request
 	_ = l.Close()   // its own error, if any, was that of accept
+	<-calm.ended
 	s.handlers.close()
 	return err
 }
@@ -106,20 +107,21 @@ func (s *site) guard(w http.ResponseWriter, r *http.Request) {
 type calmListener struct {
 	net.Listener
 	accepted chan net.Conn
-	failed   error // set before accepted is closed
 	closing  chan struct{}
 	once     sync.Once
+	ended    chan struct{} // closed when the listener beneath gives no more
+	failed   error         // why; set before that
 }
 
 func newCalmListener(l net.Listener) *calmListener {
-	c := &calmListener{Listener: l, accepted: make(chan net.Conn), closing: make(chan struct{})}
+	c := &calmListener{Listener: l, accepted: make(chan net.Conn), closing: make(chan struct{}), ended: make(chan struct{})}
 	go c.accept()
 	return c
 }
 
 // accept hands connections on until the listener beneath is closed.
 func (c *calmListener) accept() {
-	defer close(c.accepted)
+	defer close(c.ended)
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
@@ -137,13 +139,12 @@ func (c *calmListener) accept() {
 // Accept returns the next connection; net.ErrClosed after Close.
 func (c *calmListener) Accept() (net.Conn, error) {
 	select {
-	case conn, ok := <-c.accepted:
-		if !ok {
-			return nil, c.failed
-		}
+	case conn := <-c.accepted:
 		return conn, nil
 	case <-c.closing:
 		return nil, net.ErrClosed
+	case <-c.ended:
+		return nil, c.failed
 	}
 }
 
