@@ -16,7 +16,7 @@ import (
 // Bounds of one group commit. More operations wait in the channel; more callers
 // than that wait on it.
 const (
-	maxGroupOps   = 256
+	maxGroupOps = 256
 	// A group of this size takes some ten times as long to apply as to sync: a larger
 	// one would gain nothing, and everybody in it would wait longer.
 	maxGroupBytes = 1 << 20
