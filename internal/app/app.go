@@ -194,6 +194,7 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 	a.runner.Drain()
 	doorErr := a.doors.drain(doors, hurry)
 	<-work
+	doors.end()
 	a.doors.close()
 	if failed != nil {
 		return failed

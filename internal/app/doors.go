@@ -2,14 +2,17 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"breakwater/internal/config"
+	"breakwater/internal/control"
 	"breakwater/internal/metrics"
 	"breakwater/internal/socket"
+	"breakwater/queue"
 )
 
 // inherited is what the service manager handed over, by name.
@@ -19,7 +22,11 @@ type inherited map[string]*net.UnixListener
 type doors struct {
 	enqueue *socket.Listener
 	control *socket.Listener
-	lines   *socket.EnqueueServer
+	scrapes net.Listener // nil: metrics.listen is not set
+
+	lines     *socket.EnqueueServer
+	operators *control.Server
+	scraped   *control.MetricsServer
 }
 
 // Names of the sockets, as configuration and service manager spell them.
@@ -54,19 +61,54 @@ func (d *doors) open(_ context.Context, a *appliance, from inherited) (err error
 	if err != nil {
 		return fmt.Errorf("enqueue socket: %w", err)
 	}
-	if d.control, err = listen(controlSocket, c.Sockets.Control, from, a); err != nil {
+	d.operators, err = control.New(control.Options{
+		Store: operated{a.store, a.runner}, Version: a.o.Version, Started: time.Now(), Log: a.log.Named(controlSocket),
+		Ready: a.readiness, Peer: peerOf, Metrics: a.metrics.Handler(), Drain: a.drainFor,
+	})
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	d.scraped = control.NewMetricsServer(a.metrics.Handler(), a.o.Version, a.log.Named("metrics"))
+	return d.bind(a, from)
+}
+
+// bind binds the sockets, or none of them.
+func (d *doors) bind(a *appliance, from inherited) (err error) {
+	c := a.o.Config
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.control, err = listen(controlSocket, c.Sockets.Control, control.Refusal(), from, a); err != nil {
 		return err
 	}
-	if d.enqueue, err = listen(enqueueSocket, c.Sockets.Enqueue, from, a); err != nil {
-		return errors.Join(err, d.control.Close())
+	if d.enqueue, err = listen(enqueueSocket, c.Sockets.Enqueue, nil, from, a); err != nil {
+		return err
 	}
+	if c.Metrics.Listen == "" {
+		return nil
+	}
+	if d.scrapes, err = net.Listen("tcp", c.Metrics.Listen); err != nil {
+		return fmt.Errorf("metrics.listen: %w", err)
+	}
+	a.log.Info("listening", "socket", "metrics", "address", d.scrapes.Addr().String())
 	return nil
 }
 
+// peerOf says who is at the other end of an operator's connection.
+func peerOf(c net.Conn) queue.Peer {
+	if known, ok := c.(interface{ Peer() queue.Peer }); ok {
+		return known.Peer()
+	}
+	return queue.Peer{}
+}
+
 // listen takes a socket over from the service manager, or makes it.
-func listen(name string, c config.Socket, from inherited, a *appliance) (*socket.Listener, error) {
+func listen(name string, c config.Socket, refusal []byte, from inherited, a *appliance) (*socket.Listener, error) {
 	o := socket.ListenOptions{
-		Path: c.Path, Mode: c.Mode, Group: c.Group, MaxConnections: c.MaxConnections, Log: a.log.Named(name),
+		Path: c.Path, Mode: c.Mode, Group: c.Group, MaxConnections: c.MaxConnections,
+		Refusal: refusal, Log: a.log.Named(name),
 	}
 	if l := from[name]; l != nil {
 		a.log.Info("socket taken over from the service manager", "socket", name)
@@ -84,13 +126,37 @@ func listen(name string, c config.Socket, from inherited, a *appliance) (*socket
 type serving struct {
 	enqueued chan error
 	cut      atomic.Bool
+
+	// Operators and scrapes are answered until the drain has ended: they are how it
+	// is watched.
+	others    sync.WaitGroup
+	endOthers context.CancelFunc
 }
 
-// serve answers connections until stop ends.
-func (d *doors) serve(stop context.Context, _ *appliance) *serving {
+// serve answers connections: producers until stop ends.
+func (d *doors) serve(stop context.Context, a *appliance) *serving {
 	s := &serving{enqueued: make(chan error, 1)}
 	go func() { s.enqueued <- d.lines.Serve(stop, d.enqueue) }()
+	var late context.Context
+	late, s.endOthers = context.WithCancel(context.WithoutCancel(stop))
+	answer := func(name string, serve func() error) {
+		s.others.Go(func() {
+			if err := serve(); err != nil {
+				a.log.Error("server ended", "socket", name, "error", err.Error())
+			}
+		})
+	}
+	answer(controlSocket, func() error { return d.operators.Serve(late, d.control) })
+	if d.scrapes != nil {
+		answer("metrics", func() error { return d.scraped.Serve(late, d.scrapes) })
+	}
 	return s
+}
+
+// end ends the servers that outlive the drain.
+func (s *serving) end() {
+	s.endOthers()
+	s.others.Wait()
 }
 
 // drain waits until every line that was read is answered. When hurry ends, what is
@@ -109,6 +175,12 @@ func (d *doors) drain(s *serving, hurry context.Context) error {
 
 // close closes the sockets. Those that were made here are unlinked.
 func (d *doors) close() {
-	_ = d.enqueue.Close() // nobody is left to tell
-	_ = d.control.Close()
+	for _, l := range [...]*socket.Listener{d.enqueue, d.control} {
+		if l != nil {
+			_ = l.Close() // nobody is left to tell
+		}
+	}
+	if d.scrapes != nil {
+		_ = d.scrapes.Close()
+	}
 }

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"breakwater/internal/control"
+	"breakwater/queue"
+	"breakwater/queue/dispatch"
+)
+
+// operated is the store as operators use it: what they change may make work
+// claimable or room for lines, so the core is told to look again.
+type operated struct {
+	queue.Store
+	runner *dispatch.Runner
+}
+
+// Resume lets claims go on.
+func (o operated) Resume(ctx context.Context, a queue.Action) error {
+	defer o.runner.Wake()
+	return o.Store.Resume(ctx, a)
+}
+
+// Replay puts dead letters back.
+func (o operated) Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
+	defer o.runner.Wake()
+	return o.Store.Replay(ctx, a, seqs)
+}
+
+// Discard ends dead letters.
+func (o operated) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
+	defer o.runner.Wake()
+	return o.Store.Discard(ctx, a, seqs)
+}
+
+// ReleaseKeys undoes an operator's hold.
+func (o operated) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
+	defer o.runner.Wake()
+	return o.Store.ReleaseKeys(ctx, a, keys)
+}
+
+// readiness is what the process says of itself for /readyz.
+func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Readiness {
+	r := control.Readiness{Draining: a.runner.Draining()}
+	if st != nil {
+		r.Stuck = a.runner.Stuck(st, now)
+		r.Saturated = saturated(st, settingsOf(a.o.Config).Limits)
+	}
+	return r
+}
+
+// saturated names the limit on numbers that new lines meet now, if any.
+func saturated(st *queue.StoreStatus, l queue.Limits) queue.Saturation {
+	switch {
+	case l.MaxBacklog > 0 && st.Backlog() >= l.MaxBacklog:
+		return queue.FullBacklog
+	case l.MaxOpenKeys > 0 && st.OpenKeys >= l.MaxOpenKeys:
+		return queue.FullOpenKeys
+	case l.MaxDeadLetters > 0 && st.Dead >= l.MaxDeadLetters:
+		return queue.FullDeadLetters
+	case l.MaxLedgerKeys > 0 && st.LedgerKeys >= l.MaxLedgerKeys:
+		return queue.FullLedger
+	case l.MaxStoreBytes > 0 && st.FileBytes-st.FreeBytes >= l.MaxStoreBytes:
+		return queue.FullStore
+	}
+	return ""
+}
+
+// drainFor begins the drain because an operator asked for it.
+func (a *appliance) drainFor(by queue.Action) {
+	a.log.Info("drain asked for", "by", by.By, "reason", by.Reason)
+	a.draining()
+}
