@@ -40,36 +40,37 @@ func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus
 	return st, err
 }
 
-// oldest finds the oldest claimable message of each route among the heads of the
-// keys that can be claimed.
+// oldest finds the oldest claimable message of each route.
 func (x *txn) oldest() (out []queue.OldestReady, err error) {
-	for r := range queue.Routes {
-		first, found := queue.Place{}, false
-		for p := range priorities {
-			shelf := &x.t.ready[r][p]
-			for i, word := range shelf.some {
-				for bit := range 64 {
-					if word&(1<<bit) == 0 {
-						continue
-					}
-					for k := shelf.lists[i*64+bit].first; k != nil; k = k.next {
-						if place := k.window[0].place; !found || place.Less(first) {
-							first, found = place, true
-						}
-					}
-				}
-			}
-		}
-		if !found {
+	for r, route := range queue.Routes {
+		first := x.t.firstReady(r)
+		if first.IsZero() {
 			continue
 		}
 		m, err := parseRecord(x.b.backlog.Get(first.AppendKey(nil)))
 		if err != nil {
 			return nil, fmt.Errorf("message at place %s: %w", first, err)
 		}
-		out = append(out, queue.OldestReady{Route: queue.Routes[r], AcceptedAt: m.acceptedAt, Message: m.msg.Summary()})
+		out = append(out, queue.OldestReady{Route: route, AcceptedAt: m.acceptedAt, Message: m.msg.Summary()})
 	}
 	return out, nil
+}
+
+// firstReady returns the smallest place among the heads of the keys that can be
+// claimed by a route; zero if there are none. It looks at each such key: at most as
+// many as there are open keys, never at their messages.
+func (t *tables) firstReady(route int) (first queue.Place) {
+	for p := range t.ready[route] {
+		shelf := &t.ready[route][p]
+		for slot := range shelf.some.From(0) {
+			for k := shelf.lists[slot].first; k != nil; k = k.next {
+				if head := k.window[0].place; first.IsZero() || head.Less(first) {
+					first = head
+				}
+			}
+		}
+	}
+	return first
 }
 
 // Head returns the trail's head; see [queue.Reader].
