@@ -171,7 +171,7 @@ func TestDrain(t *testing.T) {
 		s.running(2)
 		p.signal(syscall.SIGTERM)
 		p.await("draining")
-		s.letGo()
+		s.letGo(100)
 		if status := p.wait(); status != 0 {
 			t.Errorf("exit status %d\n%s", status, p.log.all())
 		}
@@ -243,17 +243,30 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// letGo ends every command that waits, now or later: whoever opens the pipe reads
-// its end.
-func (s *site) letGo() {
+// goPipe is the pipe that commands wait for a word from.
+type goPipe struct {
+	*site
+	f *os.File
+}
+
+// letGo lets so many commands end, now or when they come to it.
+func (s *site) letGo(n int) goPipe {
 	s.Helper()
 	f, err := os.OpenFile(s.path("go"), os.O_RDWR, 0)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = f.Close() })
-	if _, err := f.WriteString(strings.Repeat("go\n", 100)); err != nil {
-		s.Fatal(err)
+	pipe := goPipe{s, f}
+	pipe.word(n)
+	return pipe
+}
+
+// word writes n more words.
+func (p goPipe) word(n int) {
+	p.Helper()
+	if _, err := p.f.WriteString(strings.Repeat("go\n", n)); err != nil {
+		p.Fatal(err)
 	}
 }
 
