@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,10 +21,10 @@ func TestFailure(t *testing.T) {
 				g.submit("a1@A", "a2@A", "b1@B", "c1@C", "d1@D", "e1@E", "f1@F")
 				synctest.Wait()
 				var failed atomic.Bool // a store that has failed never answers again
-				var at atomic.Int64    // how many records there were
+				var begun atomic.Int64 // handlers, until then
 				g.store.on(func(v string) error {
 					if v == verb && failed.CompareAndSwap(false, true) {
-						at.Store(int64(len(g.trail())))
+						begun.Store(int64(len(strings.Fields(g.seen.started()))))
 					}
 					if failed.Load() {
 						return fmt.Errorf("sync: %w", failure)
@@ -40,9 +41,14 @@ func TestFailure(t *testing.T) {
 				if !errors.Is(g.err, failure) {
 					t.Errorf("Run returned %v", g.err)
 				}
-				pass(time.Minute)
-				if n := len(g.trail()); n != int(at.Load()) {
-					t.Errorf("%d records after the failure, %d at it", n, at.Load())
+				calls := g.store.all()
+				pass(time.Hour)
+				if n := g.store.all(); n != calls {
+					t.Errorf("%d calls of the store after Run had returned", n-calls)
+				}
+				// The other worker may just have been on its way.
+				if n := len(g.seen.begun); n > int(begun.Load())+1 {
+					t.Errorf("%d handlers were begun, %d before the failure", n, begun.Load())
 				}
 			})
 		}

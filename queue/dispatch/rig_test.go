@@ -347,6 +347,16 @@ func (s *frail) count(verb string) int {
 	return s.calls[verb]
 }
 
+// all counts the calls of every verb.
+func (s *frail) all() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, calls := range s.calls {
+		n += calls
+	}
+	return n
+}
+
 func (s *frail) Admit(ctx context.Context, r queue.AdmitRequest) (queue.AdmitResult, error) {
 	if err := s.meet("admit"); err != nil {
 		return queue.AdmitResult{}, err

@@ -211,12 +211,14 @@ func (r *Runner) Draining() bool {
 	}
 }
 
-// fail notes that the store is over; Run ends. Only the first error counts.
+// fail notes that the store is over; Run ends, and nothing more is begun: there
+// is nowhere to write down what became of it. Only the first error counts.
 func (r *Runner) fail(doing string, err error) {
 	r.failOnce.Do(func() {
 		r.failure = fmt.Errorf("%s: %w", doing, err)
 		close(r.failed)
 	})
+	r.stopTaking()
 }
 
 func (r *Runner) hasFailed() bool {

@@ -108,7 +108,7 @@ func (w *worker) letGo(p queue.Policy, settlements []queue.Settlement, results [
 // end of the store, or of the patience of a drain: the next start then gives the
 // leases back.
 func (w *worker) trySettle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
-	for told := false; ; told = true {
+	for told := false; !w.r.hasFailed(); told = true {
 		start := w.r.now()
 		results, err := w.r.store.Settle(ctx, queue.SettleRequest{
 			Now: start, Policy: p, Settlements: settlements,
@@ -126,6 +126,7 @@ func (w *worker) trySettle(ctx context.Context, p queue.Policy, settlements []qu
 			return nil, err
 		}
 	}
+	return nil, w.r.failure
 }
 
 // pauseFor waits; false: it was not worth waiting to the end.
