@@ -8,10 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"breakwater/queue"
 )
@@ -235,15 +234,18 @@ func (endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// mntDetach is MNT_DETACH of umount(2): the file system goes with its last user.
+const mntDetach = 2
+
 // smallDisk makes a file system of its own for a site's data, or skips the test.
 func (s *site) smallDisk(size string) {
 	s.Helper()
 	s.mkdir("var")
-	if err := unix.Mount("breakwater-test", s.path("var"), "tmpfs", 0, "size="+size); err != nil {
+	if err := syscall.Mount("breakwater-test", s.path("var"), "tmpfs", 0, "size="+size); err != nil {
 		s.Skipf("no small file system to fill: %v", err)
 	}
 	s.Cleanup(func() {
-		if err := unix.Unmount(s.path("var"), unix.MNT_DETACH); err != nil {
+		if err := syscall.Unmount(s.path("var"), mntDetach); err != nil {
 			s.Errorf("unmount: %v", err)
 		}
 	})
@@ -266,8 +268,8 @@ func (s *site) fillUp(name string, leave int64) {
 	defer f.Close()
 	block := make([]byte, 4096)
 	for {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(s.path("var"), &fs); err != nil {
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(s.path("var"), &fs); err != nil {
 			s.Fatal(err)
 		}
 		if int64(fs.Bavail)*fs.Bsize <= leave {
@@ -305,7 +307,7 @@ handler "exec" "wait" {
 `)
 	s.smallDisk("24m")
 	s.write("wait.sh", waitsForGo)
-	if err := unix.Mkfifo(s.path("go"), 0o600); err != nil {
+	if err := syscall.Mkfifo(s.path("go"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := s.serve()
