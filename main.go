@@ -27,6 +27,9 @@ func main() {
 		<-signals // the second ends at once
 		end()
 	}()
+	// A closed stdout would end the process by signal. Caught, it is an error of the
+	// write; not ignored, because commands that handlers start would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(cli.Run(stop, hurry, cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Version: version,

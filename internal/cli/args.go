@@ -7,44 +7,151 @@ import (
 	ucli "github.com/urfave/cli/v2"
 )
 
-// arrange moves flags before arguments, level by level, because people write
-// "show 42 --json" and the library stops at the first argument. What follows "--"
-// stays as it is. Global flags may stand anywhere.
-func arrange(app *ucli.App, args []string) ([]string, error) {
-	if len(args) == 0 {
-		return args, nil
+// commandLine is a command line that has been understood: which command it names,
+// and its words in the order that the library wants.
+type commandLine struct {
+	command *ucli.Command // nil: none was named
+	path    []string      // its names, from the program's on
+	args    []string      // flags before arguments, level by level
+	help    bool          // somebody asked for help: nothing is run
+}
+
+// reading is a command line that is being read.
+type reading struct {
+	commandLine
+	app    *ucli.App
+	levels []level // the program, its command, its subcommand
+	words  []string
+}
+
+// level is one command of the path, with the flags that were given for it.
+type level struct {
+	name  string
+	flags []ucli.Flag
+	given []string
+}
+
+// arrange reads the words of a command line. Flags may stand anywhere after the
+// command that knows them, because people write "show 42 --json" while the library
+// stops at the first argument. What follows "--" is arguments. A word that nobody
+// knows is an error here: the library would take it for an argument.
+func arrange(app *ucli.App, words []string) (commandLine, error) {
+	if len(words) == 0 {
+		return commandLine{}, usageErrorf("a command is missing")
 	}
-	words, rest := args[1:], []string(nil)
-	if i := slices.Index(words, "--"); i >= 0 {
-		words, rest = words[:i], words[i:]
+	r := &reading{app: app, levels: []level{{name: words[0], flags: app.Flags}}}
+	r.path = []string{app.Name}
+	var err error
+	for words = words[1:]; len(words) > 0 && err == nil; {
+		switch word := words[0]; {
+		case word == "--":
+			r.words, words = append(r.words, words[1:]...), nil
+		case word == "-" || !strings.HasPrefix(word, "-"):
+			err = r.word(word)
+			words = words[1:]
+		default:
+			words, err = r.flag(words)
+		}
 	}
-	global, words, err := pick(words, app.Flags)
-	if err != nil {
-		return nil, err
+	if err == nil && !r.help && (r.command == nil || len(r.command.Subcommands) > 0) {
+		err = r.incomplete()
 	}
-	out := append([]string{args[0]}, global...)
-	commands := app.Commands
-	for len(words) > 0 {
-		at := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") || w == "-" })
-		if at < 0 {
-			break
-		}
-		c := find(commands, words[at])
-		if c == nil {
-			break
-		}
-		out = append(out, c.Name)
-		words = slices.Delete(slices.Clone(words), at, at+1)
-		var flags []string
-		if flags, words, err = pick(words, c.Flags); err != nil {
-			return nil, err
-		}
-		if len(c.Subcommands) == 0 {
-			return append(append(append(out, flags...), words...), rest...), nil
-		}
-		out, commands = append(out, flags...), c.Subcommands
+	return r.finish(), err
+}
+
+// word takes a command's name or an argument.
+func (r *reading) word(word string) error {
+	commands := r.app.Commands
+	if r.command != nil {
+		commands = r.command.Subcommands
 	}
-	return append(append(out, words...), rest...), nil
+	if len(commands) == 0 {
+		r.words = append(r.words, word)
+		return nil
+	}
+	c := find(commands, word)
+	if c == nil {
+		return r.unknown("command", word, commandNames(commands))
+	}
+	r.command, r.path = c, append(r.path, c.Name)
+	r.levels = append(r.levels, level{name: c.Name, flags: c.Flags})
+	return nil
+}
+
+// flag takes a flag and its value, and returns the words that follow.
+func (r *reading) flag(words []string) ([]string, error) {
+	name, _, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
+	if name == "h" || name == "help" {
+		r.help = true
+		return words[1:], nil
+	}
+	for i := range r.levels {
+		l := &r.levels[len(r.levels)-1-i]
+		f := flagNamed(l.flags, name)
+		if f == nil {
+			continue
+		}
+		n := 2
+		if _, isBool := f.(*ucli.BoolFlag); isBool || joined {
+			n = 1
+		}
+		if len(words) < n {
+			return nil, r.usage("the flag --%s needs a value", name)
+		}
+		l.given = append(l.given, words[:n]...)
+		return words[n:], nil
+	}
+	var known []string
+	for _, l := range r.levels {
+		for _, f := range l.flags {
+			known = append(known, "--"+f.Names()[0])
+		}
+	}
+	return nil, r.unknown("flag", "--"+name, known)
+}
+
+// unknown is the error for a word that nobody knows.
+func (r *reading) unknown(what, word string, known []string) error {
+	path := strings.Join(r.path, " ")
+	if near := nearest(word, known); near != "" {
+		return r.usage("%s: there is no %s %q; is %q meant?", path, what, word, near)
+	}
+	return r.usage("%s: there is no %s %q", path, what, word)
+}
+
+// incomplete is the error for a command that is nothing without a subcommand.
+func (r *reading) incomplete() error {
+	commands := r.app.Commands
+	if r.command != nil {
+		commands = r.command.Subcommands
+	}
+	return r.usage("%s: a command is missing; there are %s", strings.Join(r.path, " "), strings.Join(commandNames(commands), ", "))
+}
+
+// usage is a usage error whose hint names the page of the command.
+func (r *reading) usage(format string, args ...any) error {
+	f := usageErrorf(format, args...).(*failure)
+	f.hint = `see "` + strings.Join(append(r.path, "--help"), " ") + `"`
+	return f
+}
+
+// finish puts the words in the library's order.
+func (r *reading) finish() commandLine {
+	for _, l := range r.levels {
+		r.args = append(append(r.args, l.name), l.given...)
+	}
+	r.args = append(append(r.args, "--"), r.words...)
+	return r.commandLine
+}
+
+// commandNames are the names that a person is told.
+func commandNames(commands []*ucli.Command) (names []string) {
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // find returns the command of this name or alias.
@@ -57,27 +164,6 @@ func find(commands []*ucli.Command, name string) *ucli.Command {
 	return nil
 }
 
-// pick takes the flags that are known here, with their values, out of words.
-func pick(words []string, known []ucli.Flag) (flags, left []string, err error) {
-	for i := 0; i < len(words); i++ {
-		name, _, joined := strings.Cut(strings.TrimLeft(words[i], "-"), "=")
-		f := flagNamed(known, name)
-		if f == nil || !strings.HasPrefix(words[i], "-") || words[i] == "-" {
-			left = append(left, words[i])
-			continue
-		}
-		flags = append(flags, words[i])
-		if _, isBool := f.(*ucli.BoolFlag); isBool || joined {
-			continue
-		}
-		if i++; i == len(words) {
-			return nil, nil, usageErrorf("flag --%s needs a value", name)
-		}
-		flags = append(flags, words[i])
-	}
-	return flags, left, nil
-}
-
 // flagNamed returns the flag of this name or alias.
 func flagNamed(flags []ucli.Flag, name string) ucli.Flag {
 	for _, f := range flags {
@@ -86,4 +172,41 @@ func flagNamed(flags []ucli.Flag, name string) ucli.Flag {
 		}
 	}
 	return nil
+}
+
+// nearest returns the name that a mistyped word was probably meant to be: one that
+// it begins, or one that is at most two letters away.
+func nearest(word string, names []string) string {
+	best, least := "", 3
+	for _, name := range names {
+		d := distance(word, name)
+		if len(strings.Trim(word, "-")) > 1 && strings.HasPrefix(name, word) {
+			d = 0
+		}
+		if d < least && d < len(word) {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's: how many bytes must be put in, taken out or changed.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,17 +20,26 @@ func (e *env) enqueueCommand() *ucli.Command {
 		Name:      "enqueue",
 		Usage:     "send exceptions from files or stdin",
 		ArgsUsage: "[FILE…]",
-		Description: "Sends one JSON object per line to the enqueue socket and waits for every receipt.\n" +
-			"A lost connection is made again, and what has no receipt is sent again: what was\n" +
-			"stored already is answered \"duplicate\" and not stored twice. \"-\" is stdin.\n" +
-			"Exit status: 3 when something was quarantined or in conflict, 4 when lines were\n" +
-			"rejected (stored nowhere: send them again), 1 when the connection was lost for good.",
+		Description: manual(`
+Sends one JSON object per line to the enqueue socket and waits for every receipt.
+Without a FILE, and for "-", it reads stdin. A lost connection is made again, and
+what has no receipt is sent again: what was stored already is answered "duplicate"
+and not stored twice. The same goes for a second run after an interrupted one.
+
+With --receipts, FILE gets one receipt per line that was sent; "line" counts all
+lines of all inputs, from 1.`,
+			[]string{
+				"0  every line is stored, or was before (duplicate)", "1  the connection was lost for good, or an input could not be read",
+				status2, "3  something was quarantined or in conflict: it is a dead letter now",
+				"4  lines were rejected: they are stored nowhere, send them again",
+			},
+			"breakwater enqueue breaks.ndjson", "matcher | breakwater enqueue --receipts receipts.ndjson",
+			"breakwater enqueue --json a.ndjson b.ndjson"),
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "receipts", Usage: "keep the receipts, one per line, in `FILE`"},
 			&ucli.StringFlag{Name: "socket", Usage: "send to the socket at `PATH` instead of the configured one"},
 		},
-		OnUsageError: onUsageError,
-		Action:       e.enqueue,
+		Action: e.enqueue,
 	}
 }
 
@@ -146,9 +154,7 @@ func (e *env) sayWaiting(err error, after time.Duration) {
 
 // summarize prints the counts and turns them into an exit status.
 func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
-	if out := e.printSummary(c, res); out != nil && err == nil {
-		err = out
-	}
+	out := e.printSummary(c, res)
 	switch {
 	case errors.Is(err, client.ErrLost):
 		return &failure{status: exitFailed, err: err, hint: `start it with "breakwater serve", or name its socket with --socket`}
@@ -161,16 +167,12 @@ func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
 	case res.Quarantined+res.Conflict > 0:
 		return quiet(exitFindings)
 	}
-	return nil
+	return out
 }
 
 func (e *env) printSummary(c *ucli.Context, res client.Result) error {
 	if c.Bool("json") {
-		doc, err := json.Marshal(res)
-		if err != nil {
-			return err
-		}
-		return write(e.Stdout, append(doc, '\n'))
+		return e.printJSON(res)
 	}
 	text := fmt.Appendf(nil, "%d lines: %d accepted, %d duplicate, %d conflict, %d quarantined, %d rejected\n",
 		res.Lines, res.Accepted, res.Duplicate, res.Conflict, res.Quarantined, res.Rejected)

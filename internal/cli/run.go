@@ -33,12 +33,7 @@ const (
 // hurry ends a drain at once.
 func Run(stop, hurry context.Context, p Process) int {
 	e := &env{Process: p, hurry: hurry}
-	app := e.app()
-	args, err := arrange(app, p.Args)
-	if err == nil {
-		err = app.RunContext(stop, args)
-	}
-	return e.report(err)
+	return e.report(e.run(stop))
 }
 
 // env is what every command shares.
@@ -47,36 +42,59 @@ type env struct {
 	hurry context.Context
 }
 
+func (e *env) run(stop context.Context) error {
+	app := e.app()
+	line, err := arrange(app, e.Args)
+	switch {
+	case err != nil:
+		return err
+	case line.help:
+		return write(e.Stdout, page(app, line))
+	}
+	return app.RunContext(stop, line.args)
+}
+
 // app is the command tree.
 func (e *env) app() *ucli.App {
-	return &ucli.App{
-		Name:            "breakwater",
-		Usage:           "durable, ordered hand-over of reconciliation exceptions",
-		HideVersion:     true,
-		HideHelpCommand: true,
-		Reader:          e.Stdin,
-		Writer:          e.Stdout,
-		ErrWriter:       e.Stderr,
-		ExitErrHandler:  func(*ucli.Context, error) {}, // Run decides the status
-		OnUsageError:    func(_ *ucli.Context, err error, _ bool) error { return usageError(err) },
-		Action:          onlyHelp,
+	app := &ucli.App{
+		Name:           "breakwater",
+		Usage:          "durable, ordered hand-over of reconciliation exceptions",
+		HideVersion:    true,
+		HideHelp:       true, // pages are ours
+		Reader:         e.Stdin,
+		Writer:         e.Stdout,
+		ErrWriter:      e.Stderr,
+		ExitErrHandler: func(*ucli.Context, error) {}, // Run decides the status
+		OnUsageError:   onUsageError,
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`"},
-			&ucli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&ucli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`; default $BREAKWATER_CONFIG, ./config.hcl, /etc/breakwater/config.hcl, built-in values"},
+			&ucli.BoolFlag{Name: "json", Usage: "print JSON: one document, or one per line for a list, and nothing else"},
 		},
 		Commands: e.commands(),
 	}
+	settle(app.Commands)
+	return app
 }
 
-// onlyHelp is the action of a command that is nothing without a subcommand.
-func onlyHelp(c *ucli.Context) error {
-	if name := c.Args().First(); name != "" {
-		return usageErrorf("there is no command %q", name)
+// settle sets what all commands have alike.
+func settle(commands []*ucli.Command) {
+	for _, c := range commands {
+		c.HideHelp, c.OnUsageError = true, onUsageError
+		settle(c.Subcommands)
 	}
-	if err := ucli.ShowSubcommandHelp(c); err != nil {
-		return err
+}
+
+// commands lists every command, in the order of a working day.
+func (e *env) commands() []*ucli.Command {
+	return []*ucli.Command{
+		e.serveCommand(),
+		e.enqueueCommand(),
+		e.configCommand(),
+		e.versionCommand(),
+		e.helpCommand(),
+		e.completionCommand(),
+		e.completeCommand(),
 	}
-	return usageErrorf("a command is missing")
 }
 
 // failure is an error with its exit status and what to do about it.
@@ -94,10 +112,32 @@ func (f *failure) Unwrap() error { return f.err }
 
 // usageError marks a wrong command line.
 func usageError(err error) error {
-	return &failure{status: exitUsage, err: err, hint: `see "breakwater help"`}
+	return &failure{status: exitUsage, err: err, hint: `see "breakwater --help"`}
 }
 
 func usageErrorf(format string, args ...any) error { return usageError(fmt.Errorf(format, args...)) }
+
+// onUsageError is the OnUsageError of every command.
+func onUsageError(_ *ucli.Context, err error, _ bool) error { return usageError(err) }
+
+// noMoreArgs refuses what a command does not know what to do with.
+func noMoreArgs(c *ucli.Context) error { return atMostArgs(c, 0) }
+
+// atMostArgs refuses arguments after the n-th.
+func atMostArgs(c *ucli.Context, n int) error {
+	if c.NArg() > n {
+		return usageFor(c, "unexpected argument %q", c.Args().Get(n))
+	}
+	return nil
+}
+
+// usageFor is a usage error whose hint names the page of the command.
+func usageFor(c *ucli.Context, format string, args ...any) error {
+	return &failure{
+		status: exitUsage, err: fmt.Errorf(c.Command.FullName()+": "+format, args...),
+		hint: fmt.Sprintf("see \"breakwater %s --help\"", c.Command.FullName()),
+	}
+}
 
 // quiet is an exit status without an error to print.
 type quiet int

@@ -2,41 +2,39 @@ package cli
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/hashicorp/go-hclog"
 	ucli "github.com/urfave/cli/v2"
 
 	"breakwater/internal/app"
-	"breakwater/internal/config"
 	"breakwater/storage"
 )
-
-// commands lists every command, in the order of a working day.
-func (e *env) commands() []*ucli.Command {
-	return []*ucli.Command{
-		e.serveCommand(),
-		e.enqueueCommand(),
-		e.versionCommand(),
-	}
-}
 
 func (e *env) serveCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "serve",
 		Usage: "run the appliance until SIGTERM or SIGINT",
-		Description: "The first signal drains: lines that wait are refused, running handlers finish\n" +
-			"within queue.drain_timeout_s, the rest is put back. A second signal ends at once.\n" +
-			"Exit status: 0 after a clean drain, 5 after one that was not, 2 for a wrong\nconfiguration, 1 when the store failed.",
+		Description: manual(`
+Opens the store, makes the sockets and works until a signal. The first SIGTERM or
+SIGINT drains: lines that wait are refused, running handlers finish within
+queue.drain_timeout_s, everything else is put back; a second one ends at once.
+What was answered "accepted" is on disk in any case, also after kill -9.
+
+A store that is damaged, locked, empty or of another program is refused and left
+as it is. An archive copy, or a file older than its witness (<store>.head), is
+refused without --restore, which records RESTORED, voids all leases and starts
+paused: "breakwater resume" lets the work go on.`,
+			[]string{
+				"0  the drain was clean", "1  the store or a socket could not be had, or a commit failed",
+				status2, "5  the drain was cut off; what was left is put back",
+			},
+			"breakwater serve", "breakwater --config /etc/breakwater/config.hcl serve", "breakwater serve --restore"),
 		Flags: []ucli.Flag{
 			&ucli.BoolFlag{Name: "restore", Usage: "take an archive copy, or a file older than its witness, into service"},
 		},
-		OnUsageError: onUsageError,
-		Action:       e.serve,
+		Action: e.serve,
 	}
 }
 
@@ -52,9 +50,13 @@ func (e *env) serve(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
+	log := logger(cfg, e.Stderr)
+	for _, p := range append(cfg.Warnings(), cfg.CheckHost()...) {
+		log.Warn("configuration", "problem", p.String())
+	}
 	err = app.Run(c.Context, e.hurry, app.Options{
-		Config: cfg, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout,
-		Log: logger(cfg, e.Stderr), Reload: reload,
+		Config: cfg, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout, Log: log,
+		Reload: reload,
 	})
 	var unsupported interface{ Advice() string }
 	switch {
@@ -68,43 +70,3 @@ func (e *env) serve(c *ucli.Context) error {
 	}
 	return err
 }
-
-// logger is the log on stderr. The format "text" is for people; both keep a
-// message on one line.
-func logger(c config.Config, w io.Writer) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{
-		Name: "breakwater", Level: hclog.LevelFromString(c.Log.Level), Output: w, JSONFormat: c.Log.Format == "json",
-	})
-}
-
-// config reads the configuration that the command line, the environment or the
-// usual places name.
-func (e *env) config(c *ucli.Context) (config.Config, error) {
-	path, explicit := config.Find(c.String("config"), e.Getenv)
-	cfg, err := config.Load(path)
-	var problems *config.Problems
-	switch {
-	case err == nil:
-		return cfg, nil
-	case errors.As(err, &problems):
-		for _, p := range problems.List {
-			_, _ = fmt.Fprintln(e.Stderr, escape(p.String())) // the error below says it too
-		}
-		return cfg, &failure{status: exitUsage, err: fmt.Errorf("the configuration has %d problem(s)", len(problems.List)+problems.Omitted),
-			hint: `"breakwater config check" lists them again`}
-	case explicit && errors.Is(err, os.ErrNotExist):
-		return cfg, usageError(err)
-	}
-	return cfg, &failure{status: exitUsage, err: err}
-}
-
-// noMoreArgs refuses what a command does not know what to do with.
-func noMoreArgs(c *ucli.Context) error {
-	if c.Args().Present() {
-		return usageErrorf("%s: unexpected argument %q", c.Command.FullName(), c.Args().First())
-	}
-	return nil
-}
-
-// onUsageError is the OnUsageError of every command.
-func onUsageError(_ *ucli.Context, err error, _ bool) error { return usageError(err) }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -10,7 +9,9 @@ import (
 
 func (e *env) versionCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "version", Usage: "print the version", OnUsageError: onUsageError,
+		Name: "version", Usage: "print the version",
+		Description: manual(`Prints the version of this program and of the Go it was built with.`,
+			[]string{status0, status2}, "breakwater version", "breakwater version --json"),
 		Action: func(c *ucli.Context) error {
 			if err := noMoreArgs(c); err != nil {
 				return err
@@ -18,11 +19,10 @@ func (e *env) versionCommand() *ucli.Command {
 			if !c.Bool("json") {
 				return write(e.Stdout, fmt.Appendf(nil, "breakwater %s (%s)\n", e.Version, runtime.Version()))
 			}
-			doc, err := json.Marshal(map[string]string{"version": e.Version, "go": runtime.Version()})
-			if err != nil {
-				return err
-			}
-			return write(e.Stdout, append(doc, '\n'))
+			return e.printJSON(struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+			}{e.Version, runtime.Version()})
 		},
 	}
 }

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/hashicorp/go-hclog"
+
+	"breakwater/internal/config"
+)
+
+// logger is the log of serve, on stderr.
+func logger(c config.Config, w io.Writer) hclog.Logger {
+	asJSON := c.Log.Format == "json"
+	return hclog.New(&hclog.LoggerOptions{
+		Name: "breakwater", Level: hclog.LevelFromString(c.Log.Level), JSONFormat: asJSON,
+		Output: &entryWriter{w: w, asJSON: asJSON},
+	})
+}
+
+// entryWriter keeps every entry of the log on one line and visible. hclog hands an
+// entry over in one Write; in text it prints messages, names and keys as they are,
+// so that a line feed in one of them would begin a line that looks like an entry.
+type entryWriter struct {
+	w      io.Writer
+	asJSON bool
+}
+
+// Write writes one entry.
+func (l *entryWriter) Write(entry []byte) (int, error) {
+	var out []byte
+	if body := bytes.TrimSuffix(entry, []byte("\n")); l.asJSON {
+		out = append(bytes.Clone(visible(body)), '\n')
+	} else {
+		out = append([]byte(oneLine(string(body))), '\n')
+	}
+	if _, err := l.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(entry), nil
+}

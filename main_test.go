@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts run this program as a process of its own, with real
+// signals, pipes and exit statuses.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"breakwater": main})
+}
+
+// TestScripts runs the command line's specification: what is typed, what is
+// printed where, and with which status it ends. See script_test.go for the commands
+// that testscript does not have.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Deadline:            time.Now().Add(3 * time.Minute), // a command that hangs ends with its stacks, not with the whole test
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"start":    start,
+			"serve":    serve,
+			"signal":   signalTo,
+			"ended":    ended,
+			"await":    await,
+			"until":    until,
+			"lines":    lines,
+			"feed":     feed,
+			"receipts": receipts,
+			"pipehead": pipeHead,
+		},
+	})
+}
