@@ -1,0 +1,145 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+// TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing fills a real, small
+// file system. What was answered is kept, settlements go on as soon as there is a
+// little room, and the tables that were rebuilt after the refusal are those that the
+// next start builds.
+func TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing(t *testing.T) {
+	dir := smallDisk(t, "48m")
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, now := context.Background(), time.Now()
+	s := openAt(t, filepath.Join(dir, "breakwater.db"), now)
+
+	accepted, leased := 0, claimSome(t, s, now, 0)
+	for batch := 0; ; batch++ {
+		lines := make([]queue.Submission, 500)
+		for i := range lines {
+			lines[i] = submission(t, batch*len(lines)+i, 50)
+		}
+		_, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines})
+		if errors.Is(err, queue.ErrNoRoom) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted += len(lines)
+		if batch == 2 {
+			leased = claimSome(t, s, now, 100)
+		}
+	}
+	if accepted == 0 || len(leased) == 0 {
+		t.Fatalf("%d accepted, %d leased before the disk was full", accepted, len(leased))
+	}
+	same(t, s, now, fmt.Sprintf("after the refusal, %d accepted", accepted), int64(accepted))
+
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Settle(ctx, queue.SettleRequest{Now: now, Settlements: leased})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res {
+		if r.Code != "" {
+			t.Fatalf("a lease did not outlive the refusal: %+v", r)
+		}
+	}
+	before, err := s.Exceptions(ctx, 0, MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, filepath.Join(dir, "breakwater.db"), now)
+	after, err := s.Exceptions(ctx, 0, MaxPage)
+	if err != nil || fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Fatalf("the next start sees other messages (%v)", err)
+	}
+	same(t, s, now, "after a restart", int64(accepted))
+	v, err := s.Verify(ctx, queue.VerifyOptions{})
+	if err != nil || len(v.Findings) > 0 {
+		t.Fatal(err, v.Findings)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// same checks that all accepted messages are somewhere.
+func same(t *testing.T, s *Store, now time.Time, when string, accepted int64) {
+	t.Helper()
+	st, err := s.Status(context.Background(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Backlog()+st.Done != accepted || int64(st.LastSeq) != accepted {
+		t.Fatalf("%s: %+v", when, st)
+	}
+}
+
+func openAt(t *testing.T, path string, now time.Time) *Store {
+	t.Helper()
+	s, err := Open(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(context.Background(), queue.StartRequest{Now: now, Policy: queue.Policy{MaxAttempts: 3, MaxDeliveries: 6}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// claimSome leases up to n messages to a consumer and returns their acks.
+func claimSome(t *testing.T, s *Store, now time.Time, n int) (acks []queue.Settlement) {
+	t.Helper()
+	if n == 0 {
+		return nil
+	}
+	owner := queue.Owner{Kind: queue.Consumer, Name: "ui"}
+	res, err := s.Claim(context.Background(), queue.ClaimRequest{Now: now, Wants: []queue.Want{{
+		Owner: owner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: 1, Lease: time.Hour,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range res.Deliveries[0] {
+		acks = append(acks, queue.Settlement{Token: d.Token, Owner: owner, Verb: queue.Ack, At: now, Outcome: "APPROVED"})
+	}
+	return acks
+}
+
+// smallDisk mounts a tmpfs of its own; a machine that does not let us skips the
+// test and says so.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("SKIPPED: this machine mounts no small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
