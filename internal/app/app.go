@@ -159,7 +159,8 @@ func (a *appliance) build(stop context.Context, inherited inherited) error {
 	if err != nil {
 		return err
 	}
-	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts()})
+	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
+		StreamSkipped: a.stream.skippedRecords})
 	q := a.o.Config.Queue
 	a.runner, err = dispatch.New(dispatch.Options{
 		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),

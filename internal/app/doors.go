@@ -56,7 +56,7 @@ func (d *doors) open(_ context.Context, a *appliance, from inherited) (err error
 	d.lines, err = socket.NewEnqueueServer(intake{a.runner, a.store}, socket.EnqueueOptions{
 		MaxLineBytes: int(c.Queue.MaxLineBytes), MaxIntakeBytes: c.Queue.MaxIntakeBytes,
 		ReceiptTimeout: c.Queue.ReceiptTimeout, Log: a.log.Named("enqueue"),
-		Events: socket.EnqueueEvents{ReceiptsDropped: a.metrics.ReceiptsDropped},
+		Events: socket.EnqueueEvents{Answered: a.metrics.Lines, ReceiptsDropped: a.metrics.ReceiptsDropped},
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue socket: %w", err)

@@ -102,19 +102,14 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Admitted: the store answered lines, after so long a call.
-func (m *Metrics) Admitted(receipts []queue.Receipt, took time.Duration) {
-	var n [8]int
-	for i := range receipts {
-		n[statusIndex(receipts[i].Status)]++
-	}
-	for i, c := range m.lines {
-		if n[i] > 0 {
-			c.Add(float64(n[i]))
-		}
-	}
-	m.admit.Observe(took.Seconds())
+// Lines: so many lines were answered with this status. Each line has one answer,
+// however often the store was asked for room.
+func (m *Metrics) Lines(status queue.Status, n int) {
+	m.lines[statusIndex(status)].Add(float64(max(n, 0)))
 }
+
+// Admitted: the store answered lines, after so long a call.
+func (m *Metrics) Admitted(_ []queue.Receipt, took time.Duration) { m.admit.Observe(took.Seconds()) }
 
 // Claimed: deliveries were handed to one owner just now.
 func (m *Metrics) Claimed(deliveries []queue.Delivery) {

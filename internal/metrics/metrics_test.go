@@ -99,7 +99,10 @@ func full(t *testing.T) *Metrics {
 
 // feed tells m of one of everything, and of things that nobody foresaw.
 func feed(m *Metrics) {
-	m.Admitted([]queue.Receipt{{Status: queue.Accepted}, {Status: queue.Accepted}, {Status: queue.Rejected}, {Status: 77}}, 3*time.Millisecond)
+	m.Admitted(nil, 3*time.Millisecond)
+	m.Lines(queue.Accepted, 2)
+	m.Lines(queue.Rejected, 1)
+	m.Lines(77, 1)
 	m.Claimed([]queue.Delivery{
 		{Route: queue.RouteReview, AcceptedAt: start},
 		{Route: queue.RouteReview, AcceptedAt: start.Add(time.Hour), Redelivered: true}, // the clock was set back
@@ -208,6 +211,7 @@ func TestSeries_are_fixed_by_config(t *testing.T) {
 	}
 	for i := range 200_000 {
 		s := strconv.Itoa(i)
+		m.Lines(queue.Status(i), 1)
 		m.Admitted([]queue.Receipt{{Status: queue.Status(i), Code: queue.Code(s), Field: s, Error: s}}, time.Duration(i))
 		d := queue.Delivery{Route: queue.Route(s), Message: queue.Stored{TraceID: s, PartitionKey: s, IdempotencyKey: s}}
 		m.Claimed([]queue.Delivery{d})
@@ -351,6 +355,7 @@ func TestCounting_allocates_nothing(t *testing.T) {
 	answer := queue.Answer{Verb: queue.Ack}
 	settled := []queue.SettleResult{{}, {Code: queue.CodeExpired}}
 	if n := testing.AllocsPerRun(100, func() {
+		m.Lines(queue.Accepted, len(receipts))
 		m.Admitted(receipts, time.Millisecond)
 		m.Claimed(deliveries)
 		m.Handled(&deliveries[0], &answer, time.Millisecond)
