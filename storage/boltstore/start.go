@@ -70,6 +70,7 @@ func (x *txn) resumeWaits(r *queue.StartRequest, heads map[*key]queue.Place) err
 			return err
 		}
 	}
+	x.t.waits.sweep()
 	return nil
 }
 

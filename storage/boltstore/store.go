@@ -232,6 +232,7 @@ func (s *Store) reload() error {
 			s.t.waits.start(f.key, seq, was.waitUntil, was.waitWall)
 		}
 	}
+	s.t.waits.sweep()
 	return nil
 }
 

@@ -48,6 +48,16 @@ func (w *waits) end(k *key) {
 	}
 }
 
+// sweep forgets the waits that ended early. Times that were read from the file have
+// no monotonic reading; beside ones that have, they would disorder the heap as soon
+// as the wall clock is set.
+func (w *waits) sweep() {
+	for _, h := range [...]*waitHeap{&w.elapsed, &w.wall} {
+		*h = slices.DeleteFunc(*h, func(x *wait) bool { return x.over })
+		heap.Init(h)
+	}
+}
+
 // due removes and returns the waits that are over by now, ordered by the wall
 // reading of their time, then by when they began. Their keys still name them.
 func (w *waits) due(now time.Time) []*wait {

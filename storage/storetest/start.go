@@ -109,6 +109,39 @@ var startPromises = []promise{
 		w.pass(1)
 		equal(w, "delivery", w.take(worker("w"), "a1")[0].FailedAttempts, 1)
 	}},
+	{"a_backoff_that_goes_on_is_elapsed_time_again", func(w *world) {
+		w.given("a1@A", "b1@B")
+		for _, d := range w.take(consumer("ui"), "a1 b1") {
+			a := w.answer(d, consumer("ui"), queue.Retry)
+			a.After = 3 * time.Second
+			w.applied(a)
+		}
+		w.reopen()
+		w.clock.Step(-5 * time.Second)
+		w.pass(3*time.Second - 1)
+		w.take(worker("w"), "")
+		w.pass(1)
+		w.take(worker("w"), "a1 b1")
+	}},
+	{"backoffs_from_before_and_after_a_restart_end_in_elapsed_time", func(w *world) {
+		w.given("a1@A", "b1@B", "c1@C")
+		ds := w.take(consumer("ui"), "a1 b1 c1")
+		wait := func(d queue.Delivery, after time.Duration) {
+			w.Helper()
+			a := w.answer(d, consumer("ui"), queue.Retry)
+			a.After = after
+			w.applied(a)
+		}
+		wait(ds[0], 4*time.Second)
+		wait(ds[1], 4*time.Second)
+		w.reopen()
+		w.clock.Step(-5 * time.Second)
+		wait(ds[2], 6*time.Second) // the sooner by the wall clock, and the later
+		w.pass(4 * time.Second)
+		w.take(worker("w"), "a1 b1")
+		w.pass(2 * time.Second)
+		w.take(worker("w"), "c1")
+	}},
 	{"a_clock_set_while_stopped_makes_no_backoff_longer_than_the_longest", func(w *world) {
 		w.given("a1@A", "b1@B")
 		ds := w.take(worker("w"), "a1 b1")
