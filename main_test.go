@@ -1,11 +1,15 @@
 package main
 
 import (
+	"flag"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// update has cmp write into the scripts what it finds, to be read and committed.
+var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 
 // TestMain lets the scripts run this program as a process of its own, with real
 // signals, pipes and exit statuses.
@@ -22,6 +26,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(3 * time.Minute), // a command that hangs ends with its stacks, not with the whole test
+		UpdateScripts:       *update,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
@@ -35,6 +40,7 @@ func TestScripts(t *testing.T) {
 			"feed":     feed,
 			"receipts": receipts,
 			"pipehead": pipeHead,
+			"shape":    shape,
 		},
 	})
 }

@@ -327,3 +327,29 @@ func pipeHead(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s into a closed pipe: %v\n%s", strings.Join(args, " "), err, stderr.Bytes())
 	}
 }
+
+// volatile are the parts of a document that differ from run to run.
+var volatile = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`"20\d\d-[0-9-]+T[0-9:.]+Z"`), `"TIME"`},
+	{regexp.MustCompile(`"head":"[0-9a-f]{64}"`), `"head":"HEAD"`},
+	{regexp.MustCompile(`"(n|blocks?|pid|uid|gid|age_ms|file_bytes|free_bytes)":\d+`), `"$1":0`},
+	{regexp.MustCompile(`"go":"go1[^"]*"`), `"go":"GO"`},
+}
+
+// shape FILE COMMAND… runs a command and writes its stdout into a file, with whatever
+// differs from run to run replaced.
+func shape(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Dir = ts.MkAbs(".")
+	out, err := cmd.Output()
+	if err != nil {
+		ts.Fatalf("%s: %v", strings.Join(args[1:], " "), err)
+	}
+	for _, v := range volatile {
+		out = v.re.ReplaceAll(out, []byte(v.to))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out, 0o600))
+}

@@ -7,8 +7,7 @@
 //     to each dependency (arch_table_test.go is the map of the house);
 //   - tidy: sizes, names, comments, and the few calls that are never right;
 //   - text: what no file of the repository may say;
-//   - docs: links between documents lead somewhere; the names, limits, defaults,
-//     files and tests that they speak of are those of the code;
+//   - docs: links between documents lead somewhere;
 //   - packaging: the systemd units agree with the code and with each other.
 //
 // The tests read and parse the files themselves. A test that asks a tool (go

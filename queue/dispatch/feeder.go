@@ -174,32 +174,22 @@ func (f *feeder) ask(now time.Time) asking {
 }
 
 // probe asks, for each route whose handler is unavailable and may be tried again,
-// for one message of any slot. It is the route that is probed, and whoever is asked
-// must be able to find a message of it.
+// for one message: of any slot, for any worker that has room. It is the route that
+// is probed, and whoever is asked must be able to find a message of it.
 func (f *feeder) probe(a *asking, s *Settings, now time.Time) {
-	for name, rt := range f.r.routes {
+	r := f.r
+	for name, rt := range r.routes {
 		if !rt.health.probeDue(now) {
 			continue
 		}
-		if w := a.idlest(f.r.workers); w != nil {
-			a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, rt)
+		for i := range r.workers {
+			w := r.workers[(f.first+i)%len(r.workers)]
+			if w.room()-a.probes(w) > 0 {
+				a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, rt)
+				break
+			}
 		}
 	}
-}
-
-// idlest returns the worker with room that holds the least: a probe must not wait
-// behind a long delivery of the other route while somebody has nothing to do.
-func (a *asking) idlest(workers []*worker) (least *worker) {
-	load := 0
-	for _, w := range workers {
-		if w.room()-a.probes(w) <= 0 {
-			continue
-		}
-		if n := w.load() + a.probes(w); least == nil || n < load {
-			least, load = w, n
-		}
-	}
-	return least
 }
 
 // probes is how many probes are asked for w.

@@ -150,64 +150,6 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// Both routes have handlers with effects here, so that one's deliveries stand in
-// the way of the other's.
-func TestUnavailable_beside_a_slow_route(t *testing.T) {
-	// both makes a Runner whose ROUTE_REVIEW is down and takes that long to say
-	// so, and whose AUTO_RESOLVE takes as long as told.
-	both := func(t *testing.T, workers int, slow, review time.Duration) (*rig, *effects) {
-		o := usual()
-		o.Workers, o.Room, o.Settings.Prefetch = workers, workers*8, workers*8
-		g := open(t, o, func(ctx context.Context, d *queue.Delivery) queue.Answer {
-			slowly(review)(ctx, d)
-			return queue.Unavailable("down", 0)
-		})
-		other := newEffects(g.store, slowly(slow))
-		return g.rewire(o, map[queue.Route]any{queue.RouteReview: g.seen, queue.AutoResolve: other}).begin(), other
-	}
-	inBubble(t, "what was queued before goes back untried while a probe runs", func(t *testing.T) {
-		keys := keysOf(2, 2)
-		g, _ := both(t, 2, 15*time.Second, 10*time.Second)
-		g.submit("x@"+keys[1][0]+"=0", "r2@"+keys[1][1]) // worker 1: r2 waits behind x
-		synctest.Wait()
-		g.submit("r1@" + keys[0][0]) // worker 0 finds out after 10 s, and probes at 10.5 s
-		pass(16 * time.Second)       // x ended at 15 s
-		if got := g.seen.started(); got != "r1 r1" || g.seen.most != 1 {
-			t.Errorf("begun %s, %d at once", got, g.seen.most)
-		}
-		if x := g.message("r2"); x.State != queue.Ready || x.Deliveries != 0 {
-			t.Errorf("r2 is %s with %d deliveries", x.State, x.Deliveries)
-		}
-		g.hurry()
-	})
-	inBubble(t, "one probe is claimed at a time, and it waits for nobody who is busy", func(t *testing.T) {
-		keys := keysOf(2, 6)
-		g, _ := both(t, 2, 10*time.Minute, time.Millisecond)
-		g.submit("x@" + keys[0][0] + "=0") // worker 0 is busy for ten minutes
-		synctest.Wait()
-		g.submit("r1@"+keys[0][1], "r2@"+keys[0][2])
-		pass(time.Second)
-		if got := g.seen.started(); got != "" {
-			t.Fatalf("begun %s", got)
-		}
-		g.submit("r3@" + keys[1][1]) // worker 1 finds out
-		pass(9 * time.Minute)
-		if n := len(g.seen.begun); n < 15 {
-			t.Errorf("%d probes in 9 minutes", n)
-		}
-		g.submit("y@" + keys[1][0] + "=0") // now both are busy
-		pass(31 * time.Second)
-		for i := range 4 {
-			g.submit(fmt.Sprintf("r%d@%s", i+4, keys[1][i+2]))
-			synctest.Wait()
-		}
-		if st := g.status(); st.Leased > 2+2+1 { // x, y; r1, r2 behind x; the probe
-			t.Errorf("%d are leased", st.Leased)
-		}
-		g.hurry()
-	})
-}
-
 // exceptions lists what is open.
 func (g *rig) exceptions() []queue.Exception {
 	g.t.Helper()

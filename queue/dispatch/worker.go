@@ -62,13 +62,6 @@ func (w *worker) split(room int, pure, effects queue.RouteSet) int {
 	return (room + w.turn&1) / 2
 }
 
-// load is how many deliveries the worker holds, the running one included.
-func (w *worker) load() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.held)
-}
-
 // give queues deliveries, for which there is room.
 func (w *worker) give(deliveries []queue.Delivery) {
 	w.mu.Lock()

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"strings"
+	"syscall"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/app"
+	"breakwater/internal/client"
+	"breakwater/queue"
+)
+
+// fileFlag lets a read command ask a copy.
+func fileFlag() ucli.Flag {
+	return &ucli.StringFlag{Name: "file", Usage: "read `COPY`, a copy of a store's file or one whose breakwater has ended, and ask nobody"}
+}
+
+// ask asks the running breakwater, or with --file a copy, and says what went wrong as
+// a person needs it.
+func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
+	path := c.String("file")
+	if path == "" {
+		return e.steer(c, question)
+	}
+	if c.IsSet("config") {
+		return usageFor(c, "--file and --config exclude each other: a copy is read without a configuration")
+	}
+	copied, err := app.OpenCopy(path, e.Version, nil)
+	if err != nil {
+		return err
+	}
+	control := client.NewControlOver(copied.Dial)
+	err = question(control)
+	control.Close()
+	return explain(errors.Join(err, copied.Close()))
+}
+
+// steer asks the running breakwater, whose socket the configuration names.
+func (e *env) steer(c *ucli.Context, question func(*client.Control) error) error {
+	cfg, err := e.config(c)
+	if err != nil {
+		return err
+	}
+	control := client.NewControl(cfg.Sockets.Control.Path)
+	defer control.Close()
+	return explain(question(control))
+}
+
+// explain gives an error of a question its exit status and its hint.
+func explain(err error) error {
+	var p *client.Problem
+	var f *failure
+	switch {
+	case err == nil, errors.As(err, &f):
+		return err
+	case errors.Is(err, client.ErrNobody) && errors.Is(err, os.ErrPermission):
+		return &failure{status: exitFailed, err: err, hint: "the control socket is for the user that breakwater runs as, and root"}
+	case errors.Is(err, client.ErrNobody):
+		return &failure{status: exitFailed, err: err,
+			hint: `start it with "breakwater serve", or name its configuration with --config; --file reads a copy of its file`}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):
+		return &failure{status: exitFailed, err: err, hint: "breakwater closed the connection; its log says why"}
+	case !errors.As(err, &p):
+		return err
+	}
+	f = &failure{status: exitFailed, err: err, hint: p.Hint}
+	if p.Code == string(queue.CodeUsage) {
+		f.status = exitUsage
+	}
+	if strings.Contains(f.hint, "/v1/") {
+		f.hint = "" // it is for those who speak HTTP
+	}
+	for _, reason := range p.Reasons {
+		f.err = errors.Join(f.err, errors.New(reason))
+	}
+	return f
+}
+
+// isCode reports whether err is an answer with this code.
+func isCode(err error, code queue.Code) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Code == string(code)
+}
+
+// byFlag names who acts.
+func byFlag() ucli.Flag {
+	return &ucli.StringFlag{Name: "by", Usage: "record `WHO` as the one who did it; default $SUDO_USER, else the user's name"}
+}
+
+// by is who acts, as far as they say. What the kernel says is recorded besides.
+func (e *env) by(c *ucli.Context) string {
+	if who := c.String("by"); who != "" {
+		return who
+	}
+	if who := e.Getenv("SUDO_USER"); who != "" {
+		return who
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/client"
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+func (e *env) auditCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "audit", Usage: "prove, export and follow what happened",
+		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand()},
+	}
+}
+
+func (e *env) verifyCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "verify", Usage: "check that the trail is whole and that its records keep the promises",
+		Description: manual(`
+Reads the whole audit trail and checks that every block follows from the one before
+(a chain of hashes), that no exception was dispatched out of order or to two owners
+at once, decided twice or dropped, and that every stored line is the one that was
+accepted. It prints a certificate: what was read, and what was found.
+
+A trail that was cut at its end is whole in itself. --witness shows that it was not:
+give it a head that somebody else was shown, as BLOCK:HASH, which stands in every
+"end" line of an enqueue connection and in what enqueue prints. A head that is not
+in the chain is a finding.`,
+			[]string{"0  everything is as it should be", status1, status2, "3  something is wrong, or the witness was not found"},
+			"breakwater audit verify", "breakwater audit verify --file copy.db",
+			"breakwater audit verify --witness 17:9f2c…"),
+		Flags: []ucli.Flag{
+			fileFlag(),
+			&ucli.StringFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain"},
+		},
+		Action: e.verify,
+	}
+}
+
+func (e *env) verify(c *ucli.Context) error {
+	if err := noMoreArgs(c); err != nil {
+		return err
+	}
+	witness := c.String("witness")
+	if h, ok := queue.ParseHead(witness); witness != "" && (!ok || h.Block == 0) {
+		return usageFor(c, "--witness %q is not BLOCK:HEAD, as an end line gives them", witness)
+	}
+	var v api.Verification
+	err := e.ask(c, func(control *client.Control) (err error) {
+		v, err = control.Verify(c.Context, witness)
+		return err
+	})
+	if err != nil {
+		return foundDamaged(err)
+	}
+	if c.Bool("json") {
+		err = e.printJSON(v)
+	} else {
+		err = write(e.Stdout, certificate(c, &v, time.Now()))
+	}
+	if !v.Sound {
+		return quiet(exitFindings) // also when nobody reads the certificate
+	}
+	return err
+}
+
+// foundDamaged: a copy that is too damaged to be opened is what a verification was
+// to find, not a failure to look.
+func foundDamaged(err error) error {
+	var coded interface {
+		error
+		Code() string
+	}
+	if errors.As(err, &coded) && (coded.Code() == "STORE_DAMAGED" || coded.Code() == "STORE_TRUNCATED") {
+		return &failure{status: exitFindings, err: err, hint: "compare it with the original, or take another copy"}
+	}
+	return err
+}
+
+// certificate is the verification for people.
+func certificate(c *ucli.Context, v *api.Verification, now time.Time) []byte {
+	of := "the running breakwater"
+	if file := c.String("file"); file != "" {
+		of = file
+	}
+	result := "sound"
+	if !v.Sound {
+		result = "NOT SOUND"
+	}
+	rows := [][]string{
+		{"verified", of},
+		{"at", moment(api.Time{Time: now})},
+		{"chain", fmt.Sprintf("%s blocks, %s records", number(v.Blocks), number(v.Records))},
+		{"head", fmt.Sprintf("%d:%s", v.Audit.Block, v.Audit.Head)},
+	}
+	if v.WitnessFound != nil {
+		found := "found"
+		if !*v.WitnessFound {
+			found = "NOT FOUND"
+		}
+		rows = append(rows, []string{"witness", c.String("witness") + " " + found})
+	}
+	for _, event := range queue.Events {
+		if n := v.Events[string(event)]; n > 0 {
+			rows = append(rows, []string{"", fmt.Sprintf("%-18s %s", event, number(n))})
+		}
+	}
+	rows = append(rows, []string{"result", result})
+	text := table(rows)
+	for _, f := range v.Findings {
+		text = append(append(text, oneLine(findingText(&f))...), '\n')
+	}
+	if v.More {
+		text = append(text, "there are more findings than are listed\n"...)
+	}
+	return text
+}
+
+// findingText says what is wrong, and where.
+func findingText(f *api.Finding) string {
+	text := "wrong: "
+	if f.Seq != 0 {
+		text += fmt.Sprintf("seq %d: ", f.Seq)
+	}
+	text += f.What
+	if f.N != 0 {
+		text += fmt.Sprintf(" (record %d)", f.N)
+	}
+	if f.Block != 0 {
+		text += fmt.Sprintf(" (block %d)", f.Block)
+	}
+	return text
+}
+
+func (e *env) exportCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "export", Usage: "print records of the trail, as NDJSON or CSV",
+		Description: manual(`
+Prints the records that all of the flags select, in the order in which they were
+written, exactly as they are in the trail: one JSON object per line. With --csv it
+prints a table with a heading, one row per record; a text that a spreadsheet would
+compute gets an apostrophe in front.
+
+A time is RFC 3339 (2026-11-30T17:00:00Z), a date (2026-11-30, which begins at
+0:00 UTC), or an age (90m, 24h, 7d).`,
+			[]string{"0  all records were printed", "1  it failed on the way: what was printed is not all", status2},
+			"breakwater audit export --since 24h >trail.ndjson", "breakwater audit export --event DECIDED --csv",
+			"breakwater audit export --file copy.db --key ACME --since 2026-11-01 --until 2026-12-01"),
+		Flags: []ucli.Flag{
+			fileFlag(),
+			&ucli.BoolFlag{Name: "csv", Usage: "print CSV"},
+			&ucli.StringFlag{Name: "since", Usage: "only records from `TIME` on"},
+			&ucli.StringFlag{Name: "until", Usage: "only records before `TIME`"},
+			&ucli.StringFlag{Name: "key", Usage: "only records of this partition `KEY`"},
+			&ucli.StringFlag{Name: "event", Usage: "only records of this `EVENT`"},
+		},
+		Action: e.export,
+	}
+}
+
+func (e *env) export(c *ucli.Context) error {
+	if err := noMoreArgs(c); err != nil {
+		return err
+	}
+	if c.Bool("csv") && c.Bool("json") {
+		return usageFor(c, "--csv and --json exclude each other")
+	}
+	q := queue.TrailQuery{PartitionKey: c.String("key"), Event: queue.Event(c.String("event"))}
+	if q.Event != "" && !slices.Contains(queue.Events[:], q.Event) {
+		return usageFor(c, "there is no event %q; is %q meant?", string(q.Event), nearestEvent(string(q.Event)))
+	}
+	var err error
+	if q.Since, err = timeFlag(c, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = timeFlag(c, "until"); err != nil {
+		return err
+	}
+	return e.ask(c, func(control *client.Control) error {
+		if c.Bool("csv") {
+			return e.exportCSV(c, control, q)
+		}
+		return e.exportLines(c, control, q)
+	})
+}
+
+// nearestEvent is the event that was probably meant, or the first one, to show how
+// they look.
+func nearestEvent(name string) string {
+	var names []string
+	for _, event := range queue.Events {
+		names = append(names, string(event))
+	}
+	if near := nearest(name, names); near != "" {
+		return near
+	}
+	return names[0]
+}
+
+// exportPiece is how many bytes are printed at a time.
+const exportPiece = 64 << 10
+
+func (e *env) exportLines(c *ucli.Context, control *client.Control, q queue.TrailQuery) error {
+	var b bytes.Buffer
+	for line, err := range control.Records(c.Context, q) {
+		if err != nil {
+			_ = write(e.Stdout, b.Bytes()) // what came is worth having
+			return err
+		}
+		b.Write(visible(line))
+		b.WriteByte('\n')
+		if b.Len() >= exportPiece {
+			if err := write(e.Stdout, b.Bytes()); err != nil {
+				return err
+			}
+			b.Reset()
+		}
+	}
+	return write(e.Stdout, b.Bytes())
+}
+
+func (e *env) exportCSV(c *ucli.Context, control *client.Control, q queue.TrailQuery) error {
+	out := csv.NewWriter(pipeWriter{e.Stdout})
+	if err := out.Write(csvColumns); err != nil {
+		return err
+	}
+	for line, err := range control.Records(c.Context, q) {
+		var cells []string
+		if err == nil {
+			cells, err = csvCells(line)
+		}
+		if err == nil {
+			err = out.Write(cells)
+		}
+		if err != nil {
+			out.Flush()
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// pipeWriter is write as an io.Writer.
+type pipeWriter struct{ w io.Writer }
+
+// Write writes b.
+func (p pipeWriter) Write(b []byte) (int, error) {
+	if err := write(p.w, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (e *env) traceCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "trace", Usage: "print one exception's whole life", ArgsUsage: "SEQ|KEY",
+		Description: manual(`
+Prints every record of an exception, from its acceptance on. The argument is found
+as in "breakwater show". With --json the records are printed as they are in the
+trail, one per line.`,
+			[]string{status0, status1Absent, status2},
+			"breakwater audit trace 42", "breakwater audit trace --key k1 --json", "breakwater audit trace 42 --file copy.db"),
+		Flags: nameFlags(),
+		Action: func(c *ucli.Context) error {
+			return e.named(c, func(control *client.Control, seq uint64) error { return e.trace(c, control, seq) })
+		},
+	}
+}
+
+func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error {
+	if c.Bool("json") {
+		return e.exportLines(c, control, queue.TrailQuery{Seq: seq})
+	}
+	rows := [][]string{{"N", "TIME", "EVENT", ""}}
+	for line, err := range control.Records(c.Context, queue.TrailQuery{Seq: seq}) {
+		if err != nil {
+			return err
+		}
+		row, err := recordRow(line, seq)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 1 {
+		return &failure{status: exitFailed, err: fmt.Errorf("there is no exception %d", seq),
+			hint: `if it is a key, say so: "breakwater audit trace --key …"`}
+	}
+	return write(e.Stdout, table(rows))
+}

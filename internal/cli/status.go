@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/client"
+	"breakwater/internal/control/api"
+)
+
+func (e *env) statusCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "status", Usage: "show how much there is, how old it is and what is stuck",
+		Description: manual(`
+Shows how many exceptions are in each state, the oldest claimable one of each route
+(its age is the lag), how many partition keys are blocked, a pause and who ordered
+it, the size of the file and the head of the trail.
+
+"ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
+leased, "held" wait because their key does: for a retry, an operator, or a dead
+letter before them. Ages are as of the question; times are UTC.`,
+			[]string{status0, status1, status2},
+			"breakwater status", "breakwater status --json | jq .held_keys", "breakwater status --file copy.db"),
+		Flags: []ucli.Flag{fileFlag()},
+		Action: func(c *ucli.Context) error {
+			if err := noMoreArgs(c); err != nil {
+				return err
+			}
+			return e.ask(c, func(control *client.Control) error {
+				st, err := control.Status(c.Context)
+				switch {
+				case err != nil:
+					return err
+				case c.Bool("json"):
+					return e.printJSON(st)
+				}
+				return write(e.Stdout, statusText(&st))
+			})
+		},
+	}
+}
+
+// statusText is the status for people.
+func statusText(st *api.Status) []byte {
+	rows := [][]string{
+		{"ready", number(st.Ready)},
+		{"scheduled", number(st.Scheduled)},
+		{"in flight", number(st.Leased)},
+		{"held", number(st.Held), fmt.Sprintf("%s of %s open keys blocked", number(st.HeldKeys), number(st.OpenKeys))},
+		{"dead letters", number(st.Dead), fmt.Sprintf("%s of them lines that a gate refused", number(st.Quarantined))},
+		{"done", number(st.Done)},
+		{"discarded", number(st.Discarded)},
+	}
+	text := table(rows)
+	text = append(text, '\n')
+	text = append(text, oldestText(st.Oldest)...)
+	text = append(text, '\n')
+	rows = nil
+	if st.Paused != nil {
+		rows = append(rows, []string{"paused", pauseText(st.Paused)})
+	}
+	if st.Draining {
+		rows = append(rows, []string{"draining", "nothing new is taken or handed out"})
+	}
+	rows = append(rows,
+		[]string{"file", fmt.Sprintf("%s, %s of it free", bytesText(st.Store.FileBytes), bytesText(st.Store.FreeBytes))},
+		[]string{"remembered", number(st.LedgerKeys) + " idempotency keys"},
+		[]string{"trail", fmt.Sprintf("%s records, head %d:%s", number(st.Audit.Records), st.Audit.Block, st.Audit.Head)},
+	)
+	if !st.StartedAt.IsZero() {
+		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
+			age(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
+	}
+	return append(text, table(rows)...)
+}
+
+// oldestText is the oldest claimable exception of each route.
+func oldestText(oldest []api.Oldest) []byte {
+	if len(oldest) == 0 {
+		return []byte("nothing is claimable\n")
+	}
+	rows := [][]string{{"OLDEST", "AGE", "SEQ", "PARTITION KEY", "TRACE ID", "ACCEPTED"}}
+	for _, o := range oldest {
+		rows = append(rows, []string{
+			o.Route, age(time.Duration(o.AgeMS) * time.Millisecond), fmt.Sprint(o.Seq),
+			short(o.PartitionKey, 32), short(o.TraceID, 40), moment(o.AcceptedAt),
+		})
+	}
+	return table(rows)
+}
+
+// pauseText says who paused, since when and why.
+func pauseText(p *api.Pause) string {
+	text := "since " + moment(p.Since)
+	if p.By != "" {
+		text = "by " + p.By + " " + text
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"breakwater/internal/control/api"
+)
+
+// table sets rows in columns, two blanks apart; the last column is not padded. Cells
+// are escaped: most of them came from outside.
+func table(rows [][]string) []byte {
+	var widths []int
+	for _, row := range rows {
+		for i := range row {
+			row[i] = oneLine(row[i])
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	var b []byte
+	for _, row := range rows {
+		start := len(b)
+		for i, cell := range row {
+			b = append(b, cell...)
+			if i < len(row)-1 {
+				b = append(b, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)...)
+			}
+		}
+		b = append(trimRight(b, start), '\n')
+	}
+	return b
+}
+
+// trimRight takes blanks off the end of what follows start.
+func trimRight(b []byte, start int) []byte {
+	for len(b) > start && b[len(b)-1] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// short cuts a text for a column; the whole of it is a command away.
+func short(s string, runes int) string {
+	if utf8.RuneCountInString(s) <= runes {
+		return s
+	}
+	return string([]rune(s)[:runes-1]) + "…"
+}
+
+// moment is a time in UTC, to the second; "" for none.
+func moment(t api.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// age is a length of time as people say it: its two largest units.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	days, hours, minutes, seconds := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60, d/time.Second%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm%ds", minutes, seconds)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}
+
+// bytesText is a size as people say it, with one digit after the point, cut off.
+func bytesText(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	unit := 0
+	for whole := n; whole >= 1<<20 && unit < 3; whole >>= 10 {
+		unit++
+	}
+	tenths := n >> (10 * unit) * 10 >> 10
+	return fmt.Sprintf("%d.%d %s", tenths/10, tenths%10, [...]string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+// number is a count with its thousands apart.
+func number[N int64 | uint64 | int](n N) string {
+	s := fmt.Sprint(n)
+	for at := len(s) - 3; at > 0 && s[at-1] != '-'; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return s
+}

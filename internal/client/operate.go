@@ -1,0 +1,187 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// Status returns the counts.
+func (c *Control) Status(ctx context.Context) (st api.Status, err error) {
+	return st, c.get(ctx, "/v1/status", nil, &st)
+}
+
+// Exception returns one exception with its history; a *Problem with code NOT_FOUND
+// if there is none.
+func (c *Control) Exception(ctx context.Context, seq uint64) (d api.Detail, err error) {
+	return d, c.get(ctx, "/v1/exceptions/"+strconv.FormatUint(seq, 10), nil, &d)
+}
+
+// DeadLetter is Exception for those that are dead.
+func (c *Control) DeadLetter(ctx context.Context, seq uint64) (d api.Detail, err error) {
+	return d, c.get(ctx, "/v1/dead-letters/"+strconv.FormatUint(seq, 10), nil, &d)
+}
+
+// WithKey lists the exceptions of an idempotency key: one or none. Lines that never
+// entered the order are not found by theirs.
+func (c *Control) WithKey(ctx context.Context, key string) iter.Seq2[api.Exception, error] {
+	return c.pages(ctx, "/v1/exceptions", url.Values{"idempotency_key": {key}, "lines": {"false"}})
+}
+
+// WithTrace lists the exceptions of a trace id, whatever their state.
+func (c *Control) WithTrace(ctx context.Context, id string) iter.Seq2[api.Exception, error] {
+	return c.pages(ctx, "/v1/exceptions", url.Values{"trace_id": {id}, "lines": {"false"}})
+}
+
+// Letters selects dead letters. The zero value selects all.
+type Letters struct {
+	Code         string
+	PartitionKey string
+	DeadBefore   time.Time
+	Lines        bool // with the senders' bytes
+}
+
+// DeadLetters lists dead letters by seq.
+func (c *Control) DeadLetters(ctx context.Context, s Letters) iter.Seq2[api.Exception, error] {
+	q := url.Values{"lines": {strconv.FormatBool(s.Lines)}}
+	set(q, "code", s.Code)
+	set(q, "partition_key", s.PartitionKey)
+	set(q, "dead_before", timeText(s.DeadBefore))
+	return c.pages(ctx, "/v1/dead-letters", q)
+}
+
+// set adds a member to a query if it has a value: the server refuses empty ones.
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return string(queue.AppendTime(nil, t))
+}
+
+// pages reads a list to its end, page by page. It holds one page; an error ends it.
+func (c *Control) pages(ctx context.Context, path string, q url.Values) iter.Seq2[api.Exception, error] {
+	return func(yield func(api.Exception, error) bool) {
+		q.Set("limit", strconv.Itoa(api.MaxLimit))
+		for {
+			var page api.List[api.Exception]
+			if err := c.get(ctx, path, q, &page); err != nil {
+				yield(api.Exception{}, err)
+				return
+			}
+			for _, x := range page.Items {
+				if !yield(x, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			if page.Next == q.Get("after") { // or it would go on for ever
+				yield(api.Exception{}, errors.New("a list that does not go on: "+path))
+				return
+			}
+			q.Set("after", page.Next)
+		}
+	}
+}
+
+// Records streams records of the trail as they are in it, one line each, without its
+// line feed. A stream that was cut ends in an error. A line must not be kept.
+func (c *Control) Records(ctx context.Context, t queue.TrailQuery) iter.Seq2[[]byte, error] {
+	q := url.Values{}
+	if t.Seq != 0 {
+		q.Set("seq", strconv.FormatUint(t.Seq, 10))
+	}
+	set(q, "trace_id", t.TraceID)
+	set(q, "partition_key", t.PartitionKey)
+	set(q, "event", string(t.Event))
+	set(q, "since", timeText(t.Since))
+	set(q, "until", timeText(t.Until))
+	return func(yield func([]byte, error) bool) {
+		ctx, cancel := context.WithCancel(ctx) // so that leaving early ends the server's reading
+		defer cancel()
+		res, err := c.send(ctx, http.MethodGet, "/v1/audit", q, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer res.Body.Close()
+		lines := bufio.NewReaderSize(res.Body, queue.MaxRecordBytes)
+		for {
+			line, err := lines.ReadSlice('\n')
+			switch {
+			case errors.Is(err, io.EOF) && len(line) == 0:
+				return
+			case err != nil:
+				yield(nil, fmt.Errorf("read the trail: %w", err))
+				return
+			}
+			if !yield(bytes.TrimSuffix(line, []byte("\n")), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Verify checks the chain and the trail; witness, if not "", is a head as BLOCK:HASH
+// that must be found in it. It takes as long as it takes.
+func (c *Control) Verify(ctx context.Context, witness string) (v api.Verification, err error) {
+	return v, c.document(ctx, http.MethodPost, "/v1/audit/verify", nil, api.VerifyAct{Witness: witness}, &v)
+}
+
+// Pause stops claims, Resume lets them go on.
+func (c *Control) Pause(ctx context.Context, a api.Act) (s api.PauseState, err error) {
+	return s, c.post(ctx, "/v1/pause", a, &s)
+}
+
+// Resume lets claims go on.
+func (c *Control) Resume(ctx context.Context, a api.Act) (s api.PauseState, err error) {
+	return s, c.post(ctx, "/v1/resume", a, &s)
+}
+
+// Drain begins the drain. It does not wait for its end.
+func (c *Control) Drain(ctx context.Context, a api.Act) (s api.DrainState, err error) {
+	return s, c.post(ctx, "/v1/drain", a, &s)
+}
+
+// Reload has the configuration read again; a *Problem with Reasons if it was refused.
+func (c *Control) Reload(ctx context.Context, a api.Act) (s api.ReloadState, err error) {
+	return s, c.post(ctx, "/v1/reload", a, &s)
+}
+
+// Replay puts dead letters back, at most api.MaxLimit at a time.
+func (c *Control) Replay(ctx context.Context, a api.LettersAct) (r api.Replayed, err error) {
+	return r, c.post(ctx, "/v1/dead-letters/replay", a, &r)
+}
+
+// Discard ends dead letters, at most api.MaxLimit at a time.
+func (c *Control) Discard(ctx context.Context, a api.LettersAct) (r api.Discarded, err error) {
+	return r, c.post(ctx, "/v1/dead-letters/discard", a, &r)
+}
+
+// HoldKeys makes partition keys wait until they are released.
+func (c *Control) HoldKeys(ctx context.Context, a api.KeysAct) (k api.Keys, err error) {
+	return k, c.post(ctx, "/v1/keys/hold", a, &k)
+}
+
+// ReleaseKeys undoes HoldKeys and nothing else.
+func (c *Control) ReleaseKeys(ctx context.Context, a api.KeysAct) (k api.Keys, err error) {
+	return k, c.post(ctx, "/v1/keys/release", a, &k)
+}
