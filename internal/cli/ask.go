@@ -20,14 +20,12 @@ func fileFlag() ucli.Flag {
 }
 
 // ask asks the running breakwater, or with --file a copy, and says what went wrong as
-// a person needs it.
+// a person needs it. A copy is read without a configuration: it may come from another
+// host.
 func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
 	path := c.String("file")
 	if path == "" {
 		return e.steer(c, question)
-	}
-	if c.IsSet("config") {
-		return usageFor(c, "--file and --config exclude each other: a copy is read without a configuration")
 	}
 	copied, err := app.OpenCopy(path, e.Version, nil)
 	if err != nil {

@@ -141,9 +141,9 @@ func atMostArgs(c *ucli.Context, n int) error {
 
 // usageFor is a usage error whose hint names the page of the command.
 func usageFor(c *ucli.Context, format string, args ...any) error {
+	path := c.Command.HelpName // as the library has it: "breakwater dlq show"
 	return &failure{
-		status: exitUsage, err: fmt.Errorf(c.Command.FullName()+": "+format, args...),
-		hint: fmt.Sprintf("see \"breakwater %s --help\"", c.Command.FullName()),
+		status: exitUsage, err: fmt.Errorf(path+": "+format, args...), hint: fmt.Sprintf("see \"%s --help\"", path),
 	}
 }
 
