@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -112,4 +113,14 @@ func openModel(_ testing.TB, o storetest.Options) storetest.Harness {
 			return reopen()
 		},
 	}
+}
+
+// submission is line i of a usual engine, with one of so many partition keys.
+func submission(tb testing.TB, i, keys int) queue.Submission {
+	line := fmt.Appendf(nil, `{"idempotency_key":"idem-%08d","trace_id":"trace-%08d","partition_key":"entity-%d","ledger_entity":"E%d","match_decision":"PARTIAL","variance_amount":"-1042.37","currency":"EUR","source":"engine-7","counterparty":"ACME Holdings (Netherlands) B.V.","booking":{"ref":"2026-11-30/%d","lines":[1,2,3],"text":"settlement difference on invoice"}}`, i, i, i%keys, i%keys, i)
+	m, err := queue.ParseLine(line)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return queue.Submission{Message: m, LineBytes: int64(len(line)), LineHash: queue.LineHash(line)}
 }

@@ -20,6 +20,15 @@ import (
 // bytes; msgs/s is what to compare. Lines are not parsed: it is the store that is
 // measured, not the gates.
 func Bench(b *testing.B, open Open) {
+	for _, batch := range []int{1, 100, 1000} {
+		for _, callers := range []int{1, 16} {
+			BenchBatch(b, open, batch, callers)
+		}
+	}
+}
+
+// BenchBatch is Bench for batches of one size and one number of callers.
+func BenchBatch(b *testing.B, open Open, batch, callers int) {
 	for _, work := range []struct {
 		name string
 		run  func(*bench, *testing.B)
@@ -28,18 +37,14 @@ func Bench(b *testing.B, open Open) {
 		{"claim+settle", (*bench).claimAll},
 		{"life", (*bench).lives},
 	} {
-		for _, batch := range []int{1, 100, 1000} {
-			for _, callers := range []int{1, 16} {
-				b.Run(fmt.Sprintf("%s/batch=%d/callers=%d", work.name, batch, callers), func(b *testing.B) {
-					w := newBench(b, open, batch, callers)
-					b.ReportAllocs()
-					b.ResetTimer()
-					work.run(w, b)
-					b.StopTimer()
-					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
-				})
-			}
-		}
+		b.Run(fmt.Sprintf("%s/batch=%d/callers=%d", work.name, batch, callers), func(b *testing.B) {
+			w := newBench(b, open, batch, callers)
+			b.ReportAllocs()
+			b.ResetTimer()
+			work.run(w, b)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+		})
 	}
 }
 

@@ -1,0 +1,179 @@
+package house
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"breakwater/internal/client"
+)
+
+// benchLine is an exception of a usual size, about 350 bytes, for AUTO_RESOLVE.
+func benchLine(i int, route string) string {
+	key := fmt.Sprintf("ENTITY-%03d", i*7919%1000)
+	return exceptionLine(key, fmt.Sprintf("%s-%09d", key, i), fmt.Sprintf(
+		`,"currency":"EUR","route":%q,"source":"engine-7","counterparty":"Alder & Birch Holdings N.V.","text":"settlement difference on an invoice"`, route))
+}
+
+// control asks the control socket.
+func (s *site) control(path string, into any) {
+	s.Helper()
+	c := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", s.path("var/run/control.sock"))
+		},
+		DisableKeepAlives: true,
+	}}
+	res, err := c.Get("http://breakwater" + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// awaitDone polls until so many exceptions are done.
+func (s *site) awaitDone(n int) {
+	s.Helper()
+	eventually(s, fmt.Sprintf("%d exceptions are done", n), func() bool {
+		var st struct {
+			Done int `json:"done"`
+		}
+		s.control("/v1/status", &st)
+		return st.Done >= n
+	})
+}
+
+// inFlight sends lines with at most so many of them unanswered, and returns when
+// all are answered.
+func (s *site) inFlight(lines []string, most int) {
+	s.Helper()
+	c := s.connect()
+	defer c.Close()
+	receipts := bufio.NewReaderSize(c, 1<<20)
+	for len(lines) > 0 {
+		n := min(most, len(lines))
+		if _, err := c.Write([]byte(strings.Join(lines[:n], "\n") + "\n")); err != nil {
+			s.Fatal(err)
+		}
+		for range n {
+			line, err := receipts.ReadSlice('\n')
+			if err != nil || !strings.Contains(string(line), `"accepted"`) {
+				s.Fatalf("%s, %v", line, err)
+			}
+		}
+		lines = lines[n:]
+	}
+}
+
+// BenchmarkLife is the whole life of exceptions in the real program, from the
+// socket to the settlement: one producer that waits for its receipts after so many
+// lines, sixteen of them, and one that streams as the command enqueue does. One iteration is one exception; the
+// clock stops when the last is done.
+func BenchmarkLife(b *testing.B) {
+	life := func(name, config string, send func(s *site, lines []string)) {
+		b.Run(name, func(b *testing.B) {
+			s := newSite(b, config)
+			p := s.serve()
+			lines := make([]string, b.N)
+			for i := range lines {
+				lines[i] = benchLine(i, "AUTO_RESOLVE")
+			}
+			b.ResetTimer()
+			send(s, lines)
+			stored := b.Elapsed()
+			s.awaitDone(b.N)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/stored.Seconds(), "receipts/s")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+			p.stop()
+		})
+	}
+	for _, producers := range []int{1, 16} {
+		for _, most := range []int{1, 100, 1000} {
+			life(fmt.Sprintf("inflight=%d/producers=%d", most, producers), "", func(s *site, lines []string) {
+				var all sync.WaitGroup
+				for i := range producers {
+					mine := lines[i*len(lines)/producers : (i+1)*len(lines)/producers]
+					all.Go(func() { s.inFlight(mine, most) })
+				}
+				all.Wait()
+			})
+		}
+	}
+	stream := func(s *site, lines []string) { s.stream(strings.Join(lines, "\n")) }
+	life("stream", "", stream)
+	// Channels as long as a busy host would have them: more in one transaction.
+	life("stream/queue_maxsize=4096", "queue {\n  queue_maxsize = 4096\n  prefetch = 2048\n}\n", stream)
+}
+
+// stream sends text as the command enqueue does.
+func (s *site) stream(text string) {
+	s.Helper()
+	p := client.Producer{Path: s.enqueueSocket()}
+	if res, err := p.Send(s.Context(), strings.NewReader(text)); err != nil || res.Accepted != res.Lines {
+		s.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// BenchmarkRestart is how long a start takes with a backlog of
+// BREAKWATER_BENCH_BACKLOG messages (a million is a good number; without it 20,000),
+// after a clean stop and after a kill, and what memory the program then has of its own.
+func BenchmarkRestart(b *testing.B) {
+	n := 20000
+	if text := os.Getenv("BREAKWATER_BENCH_BACKLOG"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := newSite(b, "")
+	p := s.serve()
+	const step = 20000
+	for from := 0; from < n; from += step {
+		var text strings.Builder
+		for i := from; i < min(n, from+step); i++ {
+			text.WriteString(benchLine(i, "ROUTE_REVIEW") + "\n")
+		}
+		s.stream(text.String())
+	}
+	loaded := p.rssAnon()
+	p.stop()
+	for _, how := range []string{"clean", "killed"} {
+		b.Run(fmt.Sprintf("backlog=%d/%s", n, how), func(b *testing.B) {
+			var rss int64
+			for b.Loop() {
+				p := s.serve()
+				b.StopTimer()
+				rss = p.rssAnon()
+				// The first commit makes a clean store one that is in use.
+				if how == "clean" {
+					p.stop()
+				} else {
+					p.kill()
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ready-ms")
+			b.ReportMetric(float64(rss)/(1<<20), "RssAnon-MiB")
+			b.ReportMetric(float64(loaded)/(1<<20), "RssAnon-loaded-MiB")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	info, err := os.Stat(s.store())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the file has %d MiB; %s", info.Size()>>20, time.Now().Format(time.DateOnly))
+}
