@@ -188,10 +188,16 @@ route "ROUTE_REVIEW" {
 
 # An HTTP POST per exception: http, https, or http+unix with the path of a socket that ends in
 # .sock. User, password and query of the url are masked wherever the configuration is shown.
+# timeout_ms is the limit of one try. The value of the Authorization header ("Bearer …") comes
+# from a file that only its owner can read, and that is read for each request, so that a new
+# secret needs no reload; or from a variable of the environment, read at the start; or from a
+# user and password in the url. At most one of the three.
 #
 # handler "http" "review-api" {
-#   url        = "http+unix:///run/review.sock/v1/exceptions"
-#   timeout_ms = 20000
+#   url                = "http+unix:///run/review.sock/v1/exceptions"
+#   timeout_ms         = 20000
+#   authorization_file = ""
+#   authorization_env  = ""
 # }
 
 # What the daemon says on stderr.

@@ -155,7 +155,7 @@ func configDiff(before, after []byte) (b, a json.RawMessage) {
 
 // build makes the parts and binds the sockets.
 func (a *appliance) build(stop context.Context, inherited inherited) error {
-	handlers, err := handlersOf(a.o.Config)
+	handlers, err := handlersOf(a.o.Config, a.o.Version)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func policyOf(c config.Config) queue.Policy {
 
 // handlersOf makes the in-process handler of each route that has one. A route
 // whose handler is consumers has none.
-func handlersOf(c config.Config) (map[queue.Route]any, error) {
+func handlersOf(c config.Config, version string) (map[queue.Route]any, error) {
 	made := map[queue.Route]any{}
 	for _, route := range queue.Routes {
 		h, ok := c.Handler(c.Routes.Of(route).Handler)
@@ -59,11 +59,17 @@ func handlersOf(c config.Config) (map[queue.Route]any, error) {
 				return nil, err
 			}
 			made[route] = e
-		default:
-			return nil, &unsupportedError{
-				what: fmt.Sprintf("route %s: this version has no handlers of kind %s", route, h.Kind),
-				hint: `use an "exec" handler, or "consumers"`,
+		case config.KindHTTP:
+			e, err := handler.NewHTTP(handler.HTTPOptions{
+				Name: h.Name, URL: h.URL, Timeout: h.Timeout, Connections: c.Queue.Concurrency, Version: version,
+				AuthorizationFile: h.AuthorizationFile, AuthorizationEnv: h.AuthorizationEnv,
+			})
+			if err != nil {
+				return nil, err
 			}
+			made[route] = e
+		default:
+			return nil, fmt.Errorf("route %s: handlers of kind %s are not known", route, h.Kind)
 		}
 	}
 	return made, nil

@@ -198,6 +198,10 @@ type Handler struct {
 	Env     []string // exec: names of variables that are passed on
 
 	URL string // http: http, https or http+unix
+	// Where the value of http's Authorization header comes from: a file that is read
+	// for each request, or a variable. "" for none; never both, nor a user in URL.
+	AuthorizationFile string
+	AuthorizationEnv  string
 }
 
 // Log says what goes to stderr.

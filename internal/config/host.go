@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // CheckHost looks at this host with the eyes of the configuration: folders,
@@ -37,11 +38,18 @@ func (c Config) CheckHost() []Problem {
 		}
 	}
 	if c.Checkpoint.Key != "" {
-		say(secretFile(c.Checkpoint.Key), "checkpoint.key")
+		say(secretFile(c.Checkpoint.Key, `make one with "breakwater audit keygen"`), "checkpoint.key")
 	}
 	for _, h := range c.Handlers {
 		if h.Kind == KindExec && len(h.Command) > 0 {
 			say(program(h.Command[0]), "handler.exec."+h.Name+".command")
+		}
+		if h.AuthorizationFile != "" {
+			say(secretFile(h.AuthorizationFile, "write the header's value into it, like Bearer …"), "handler."+h.Kind+"."+h.Name+".authorization_file")
+		}
+		if _, set := os.LookupEnv(h.AuthorizationEnv); h.AuthorizationEnv != "" && !set {
+			say(complain("set it in the service's environment", "names the variable %s, which is not set here", h.AuthorizationEnv),
+				"handler."+h.Kind+"."+h.Name+".authorization_env")
 		}
 	}
 	return c.problems(found)
@@ -121,20 +129,27 @@ func fileOrNew(path string) *complaint {
 	return nil
 }
 
-// secretFile wants a file that only its owner can read.
-func secretFile(path string) *complaint {
+// secretFile wants a file that only its owner can read; absent says how to make it.
+// One of root's that the group may read is good for everybody but root: that is how
+// a service manager hands a credential over.
+func secretFile(path, absent string) *complaint {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return complain(`make one with "breakwater audit keygen"`, "%s does not exist", shownPath(path))
+		return complain(absent, "%s does not exist", shownPath(path))
 	case err != nil:
 		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
-	case info.Mode().Perm()&0o077 != 0:
+	case info.Mode().Perm()&0o077 != 0 && !credential(info):
 		return complain("chmod 600 "+printable(path), "%s can be read by others than its owner", shownPath(path))
 	}
 	return nil
+}
+
+func credential(info fs.FileInfo) bool {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && owner.Uid == 0 && os.Geteuid() != 0 && info.Mode().Perm()&0o077 == 0o040
 }
 
 // program wants an executable file that nobody else can replace. A setuid one is

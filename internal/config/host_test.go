@@ -73,6 +73,21 @@ func TestCheckHost(t *testing.T) {
 			writeFile(t, at(h, "k"), "")
 			chmod(t, at(h, "k"), 0o640)
 		}, []string{`checkpoint.key "DIR/k" can be read by others`}},
+		{"an authorization that only we can read", func(t *testing.T, h *host) {
+			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_file = \"token\"\n}\n"
+			writeFile(t, at(h, "token"), "Bearer x")
+		}, nil},
+		{"an authorization that the group can read", func(t *testing.T, h *host) {
+			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_file = \"token\"\n}\n"
+			writeFile(t, at(h, "token"), "Bearer x")
+			chmod(t, at(h, "token"), 0o660)
+		}, []string{`handler.http.api.authorization_file "DIR/token" can be read by others`}},
+		{"an authorization that is not there", func(t *testing.T, h *host) {
+			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_file = \"token\"\n}\n"
+		}, []string{`handler.http.api.authorization_file "DIR/token" does not exist; write the header's value into it`}},
+		{"an authorization in a variable that is not set", func(t *testing.T, h *host) {
+			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_env = \"BREAKWATER_TEST_ABSENT\"\n}\n"
+		}, []string{"handler.http.api.authorization_env names the variable BREAKWATER_TEST_ABSENT, which is not set here"}},
 		{"no program", func(t *testing.T, h *host) { os.Remove(at(h, "post")) },
 			[]string{`handler.exec.post.command "DIR/post" does not exist`}},
 		{"a program that is not executable", func(t *testing.T, h *host) { chmod(t, at(h, "post"), 0o600) },

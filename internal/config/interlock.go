@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 
 	"breakwater/queue"
 )
@@ -43,6 +44,7 @@ func (c Config) interlocks() []finding {
 	found := c.numberInterlocks()
 	found = append(found, c.checkpointInterlocks()...)
 	found = append(found, c.pathInterlocks()...)
+	found = append(found, c.authorizationInterlocks()...)
 	return append(found, c.routeInterlocks()...)
 }
 
@@ -103,6 +105,28 @@ func (c Config) checkpointInterlocks() []finding {
 		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", `set it to a file's path or "stdout"`}}
 	}
 	return nil
+}
+
+// authorizationInterlocks: a request has one Authorization header.
+func (c Config) authorizationInterlocks() []finding {
+	var found []finding
+	for _, h := range c.Handlers {
+		id := "handler." + h.Kind + "." + h.Name + "."
+		var given []string
+		if h.AuthorizationFile != "" {
+			given = append(given, id+"authorization_file")
+		}
+		if h.AuthorizationEnv != "" {
+			given = append(given, id+"authorization_env")
+		}
+		if u, err := url.Parse(h.URL); err == nil && u.User != nil {
+			given = append(given, id+"url")
+		}
+		if len(given) > 1 {
+			found = append(found, finding{given, given[0] + " and " + given[1] + " both authorise the request", "keep one of the two (a user in the url is one)"})
+		}
+	}
+	return found
 }
 
 // ownPath is a path that the appliance creates or writes, and its key.

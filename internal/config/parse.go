@@ -136,7 +136,7 @@ func (r *reader) block(s section, block *hclsyntax.Block) {
 		// section points at the fields that it fills.
 		fresh := newHandler(s.labels[0], s.labels[1])
 		handler = &fresh
-		s = handlerSection(handler)
+		s = handlerSection(handler, r.base)
 	}
 	r.cfg.origin.places[strings.Join(s.path(), ".")] = placeOf(block.DefRange())
 	r.settings(s, block.Body.Attributes)

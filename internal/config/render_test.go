@@ -57,6 +57,11 @@ func anyConfig(t *rapid.T) Config {
 			fresh.Env = rapid.SampledFrom([][]string{nil, {"LANG"}, {"LANG", "TZ"}}).Draw(t, "env")
 		} else {
 			fresh.URL = rapid.SampledFrom([]string{"http://127.0.0.1:8080/x", "http+unix:///run/r.sock/v1"}).Draw(t, "url")
+			if rapid.Bool().Draw(t, "authorization in a file") {
+				fresh.AuthorizationFile = pathOf.Draw(t, "authorization_file")
+			} else {
+				fresh.AuthorizationEnv = rapid.SampledFrom([]string{"", "REVIEW_AUTHORIZATION"}).Draw(t, "authorization_env")
+			}
 		}
 		c.Handlers = append(c.Handlers, fresh)
 		c.Routes.RouteReview.Handler = h

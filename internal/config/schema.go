@@ -70,7 +70,7 @@ func schema(c *Config, base string) []section {
 		{block: "route", labels: []string{"ROUTE_REVIEW"}, settings: routeSettings(&c.Routes.RouteReview)},
 	}...)
 	for i := range c.Handlers {
-		sections = append(sections, handlerSection(&c.Handlers[i]))
+		sections = append(sections, handlerSection(&c.Handlers[i], base))
 	}
 	return append(sections, section{block: "log", settings: []setting{
 		{"level", true, choice{&c.Log.Level, []string{"trace", "debug", "info", "warn", "error"}}},
@@ -147,7 +147,7 @@ func routeSettings(r *Route) []setting {
 
 // handlerSection depends on the handler's kind. A new kind is a new case here
 // and a name in handlerKinds.
-func handlerSection(h *Handler) section {
+func handlerSection(h *Handler, base string) section {
 	s := section{block: "handler", labels: []string{h.Kind, h.Name}}
 	timeout := setting{"timeout_ms", true, duration(&h.Timeout, time.Millisecond, time.Millisecond, MaxHandlerTimeout)}
 	switch h.Kind {
@@ -161,6 +161,8 @@ func handlerSection(h *Handler) section {
 		s.settings = []setting{
 			{"url", true, text{&h.URL, checkURL}},
 			timeout,
+			{"authorization_file", true, secretPath{path{dst: &h.AuthorizationFile, base: base, optional: true}}},
+			{"authorization_env", true, text{&h.AuthorizationEnv, checkSecretName}},
 		}
 	}
 	return s

@@ -132,3 +132,12 @@ func checkEnvName(position int, name string) *complaint {
 	}
 	return nil
 }
+
+// checkSecretName wants the name of the variable that holds a secret, or nothing.
+// It does not repeat the text: it may be the secret itself, written in its place.
+func checkSecretName(name string) *complaint {
+	if name == "" || len(name) <= maxEnvName && envName.MatchString(name) {
+		return nil
+	}
+	return complain("write its name alone and set the value in the service's own environment", "must be the name of a variable")
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -39,6 +40,9 @@ func checkURL(s string) *complaint {
 func checkURLHost(u *url.URL, example string) *complaint {
 	if u.Hostname() == "" || u.Opaque != "" {
 		return complain(example, "must name a host")
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && (ip.Unmap().IsLinkLocalUnicast() || ip.Unmap().IsMulticast()) {
+		return complain("nothing is posted there: it is where clouds keep their credentials", "must not have a link-local or multicast address")
 	}
 	if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
 		return complain(example, "must have a port between 1 and 65535, has %s", shown(port))

@@ -222,6 +222,18 @@ func (p path) read(lit literal) *complaint {
 	return nil
 }
 
+// secretPath is the path of a file that holds an Authorization header's value. The
+// value itself in its place would be shown as a path wherever the configuration is.
+type secretPath struct{ path }
+
+func (p secretPath) read(lit literal) *complaint {
+	scheme, _, spaced := strings.Cut(strings.ToLower(lit.text), " ")
+	if lit.kind == kindString && spaced && (scheme == "bearer" || scheme == "basic") {
+		return complain("write the value into a file that only its owner can read", "must be the path of a file, not the value itself")
+	}
+	return p.path.read(lit)
+}
+
 // mode is the permissions of a socket in octal, quoted: an unquoted 0660 would
 // be the decimal number 660.
 type mode struct{ dst *os.FileMode }

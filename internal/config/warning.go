@@ -24,7 +24,7 @@ func (c Config) Warnings() []Problem {
 		}
 		if u, err := url.Parse(h.URL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 			found = append(found, finding{[]string{id + ".url"},
-				id + ".url sends exceptions unencrypted to another host", "use https"})
+				id + ".url sends exceptions unencrypted to another host, and its authorization if it has one", "use https"})
 		}
 	}
 	if host, _, err := net.SplitHostPort(c.Metrics.Listen); err == nil && !isLoopback(host) {

@@ -31,7 +31,7 @@ const (
 )
 
 // ParseAnswer reads what a handler that succeeded said: the first line of a
-// command's output, or of a 2xx body.
+// command's output, or a 2xx body (its first line, if that is an object).
 //
 //	{"outcome":"POSTED","by":"…","note":"…"}          ack; all of it optional
 //	{"retry":true,"after_ms":5000,"reason":"…"}

@@ -3,6 +3,7 @@
 //
 //	log     acks; the record in the trail is the effect
 //	exec    runs a command for each delivery
+//	http    posts each delivery to a URL: TCP, TLS or a Unix socket
 //
 // A handler is given one delivery at a time and returns an [queue.Answer]. It knows
 // nothing of leases, stores or scheduling, and it never decides that an exception
@@ -35,4 +36,21 @@
 // kernel kills the command; its children are left to the service manager, which
 // kills what remains of a unit before it starts it again. A redelivery says so
 // (BREAKWATER_REDELIVERED), and the delivery's number tells old from new.
+//
+// # What a hook is sent, and what its status says
+//
+// A POST of the same object, with Idempotency-Key (the key as it is where a header
+// can carry it, else its base64 between colons), and traceparent where the trace id
+// is one of W3C Trace Context.
+//
+//	2xx                      ack, with what the body says (ParseAnswer)
+//	408, 409, 425, other 5xx retry, no sooner than Retry-After
+//	429, 502, 503, 504       unavailable: the route waits, nothing is counted
+//	no status                unavailable: refused, reset, bad TLS, no HTTP
+//	the time limit           retry; unavailable if there was no connection
+//	all others               reject, redirects too: none is followed
+//
+// A try is bounded: in time, in the connections that it shares with the others, in
+// the header and body that are read. What the other end says becomes part of a
+// reason, on one line, shortened, and without the secrets that it was sent.
 package handler

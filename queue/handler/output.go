@@ -85,6 +85,11 @@ func (t *tail) text() string {
 func (t *tail) lastLine() string {
 	text := strings.TrimSpace(t.text())
 	line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	return clip(line)
+}
+
+// clip bounds a line for people, at a character's end.
+func clip(line string) string {
 	if len(line) <= maxReason {
 		return line
 	}

@@ -34,3 +34,26 @@ handler "http" "unix-no-sock" {
 handler "http" "unix-long" {
   url = "http+unix:///run/0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789/r.sock/v1"
 }
+handler "http" "link-local" {
+  url = "http://user:verysecret@169.254.169.254/latest"
+}
+handler "http" "link-local-6" {
+  url = "https://[fe80::1]/x"
+}
+handler "http" "secret-for-a-name" {
+  url               = "https://example.org/x"
+  authorization_env = "Bearer verysecret"
+}
+handler "http" "file-and-variable" {
+  url                = "https://example.org/x"
+  authorization_env  = "REVIEW"
+  authorization_file = "token"
+}
+handler "http" "user-and-file" {
+  url                = "https://user:verysecret@example.org/x"
+  authorization_file = "token"
+}
+handler "http" "secret-for-a-file" {
+  url                = "https://example.org/x"
+  authorization_file = "Bearer verysecret"
+}
