@@ -144,12 +144,12 @@ func ExtendedRecord(now time.Time, s *Stored, h Holding, deadline time.Time, pee
 }
 
 // RefusedRecord: an answer came for a lease that was not, or not any more, its
-// owner's. It changed nothing.
-func RefusedRecord(now time.Time, seq uint64, code Code, a *Settlement) Record {
-	return Record{
-		Event: EventRefused, TS: now, Seq: seq, Code: code,
-		Worker: a.Owner.Name, By: a.By, Peer: a.Peer,
-	}
+// owner's. It changed nothing. Of a message that was settled, and so is not stored
+// any more, s has nothing but the seq.
+func RefusedRecord(now time.Time, s *Stored, code Code, a *Settlement) Record {
+	r := s.about(EventRefused, now)
+	r.Code, r.Worker, r.By, r.Peer = code, a.Owner.Name, a.By, a.Peer
+	return r
 }
 
 // The reasons of RECLAIMED.
@@ -170,9 +170,10 @@ func ReclaimedRecord(now time.Time, s *Stored, h Holding, counted bool, reason s
 	return r
 }
 
-// DeadLetteredRecord: the message became a dead letter.
-func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, reason string) Record {
-	r := answered(EventDeadLettered, now, s, h, &Settlement{Reason: reason})
+// DeadLetteredRecord: the message became a dead letter by an answer, or by a lease
+// that was taken back; then a has the reason only.
+func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, a *Settlement) Record {
+	r := answered(EventDeadLettered, now, s, h, a)
 	r.Code, r.FailedAttempts = code, h.FailedAttempts
 	return r
 }

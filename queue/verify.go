@@ -23,6 +23,7 @@ type Verifier struct {
 	keys  map[string]*tracedKey
 
 	witness bool // a head is watched for
+	buckets bool // what is stored must be what the trail says is open
 }
 
 // traced is an open message or dead letter, as the trail tells of it.
@@ -73,7 +74,7 @@ func (k *tracedKey) first() *traced {
 // NewVerifier returns a verifier of a trail that ends in head, for a store that
 // has given seqs up to last.
 func NewVerifier(o VerifyOptions, head Head, last uint64) *Verifier {
-	v := &Verifier{head: head, last: last, live: map[uint64]*traced{}, keys: map[string]*tracedKey{}}
+	v := &Verifier{head: head, last: last, buckets: o.Buckets, live: map[uint64]*traced{}, keys: map[string]*tracedKey{}}
 	v.out.Events = map[Event]uint64{}
 	v.chain.Visit = v.record
 	if o.Witness.Block != 0 {
@@ -103,16 +104,23 @@ func (v *Verifier) Block(number uint64, data []byte) {
 	}
 }
 
-// Stored compares an open message's stored bytes with the hash that its ACCEPTED
-// record has of them. A message that was accepted after the verification began is
-// not known to it, and passed over.
+// Stored compares the stored bytes of an open message or a dead letter with the hash
+// that its first record has of them; a nil line, of which only a part is kept, is
+// not compared. On a live store a message may have come or gone since the trail was
+// read, and is passed over; on a copy (VerifyOptions.Buckets) that is a finding.
 func (v *Verifier) Stored(s *Stored) {
+	if v.chain.Broken() != nil {
+		return
+	}
 	m := v.live[s.Seq]
-	if m == nil || v.chain.Broken() != nil {
+	if m == nil {
+		if v.buckets {
+			v.Report(Finding{Seq: s.Seq, What: "it is stored, but the trail says that it is settled or was never accepted"})
+		}
 		return
 	}
 	m.stored = true
-	if LineHash(s.Line) != m.line {
+	if s.Line != nil && LineHash(s.Line) != m.line {
 		v.Report(Finding{Seq: s.Seq, What: "its stored line is not the one that was accepted"})
 	}
 }
@@ -121,6 +129,13 @@ func (v *Verifier) Stored(s *Stored) {
 func (v *Verifier) Result() Verification {
 	out := v.out
 	out.Head, out.Blocks, out.Records = v.chain.Head(), v.chain.Head().Block, v.chain.Records()
+	if v.buckets && v.chain.Broken() == nil {
+		for seq, m := range v.live {
+			if !m.stored {
+				v.Report(Finding{Seq: seq, What: fmt.Sprintf("the trail says that it is %s, but it is not stored", m.state)})
+			}
+		}
+	}
 	for _, h := range v.chain.Missing() {
 		v.Report(Finding{Block: h.Block, What: fmt.Sprintf("the head %s that was witnessed is not in the chain", h)})
 	}

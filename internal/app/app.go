@@ -123,6 +123,9 @@ func (a *appliance) openStore(stop context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())
 	}
+	if usual := config.Default(); c.Ledger.Retention != usual.Ledger.Retention || c.Audit.Retention != usual.Audit.Retention {
+		a.log.Warn("this version expires nothing: ledger.retention_h and audit.retention_h have no effect yet")
+	}
 	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,
 		"gave_back", res.GaveBack, "kept", res.Kept, "dead", res.DeadAgain)
 	return nil

@@ -72,9 +72,16 @@ func (d *doors) open(_ context.Context, a *appliance, from inherited) (err error
 	return d.bind(a, from)
 }
 
-// bind binds the sockets, or none of them.
+// bind binds the sockets, or none of them. A socket that was handed over and that
+// nobody will answer is closed: who connects must not hang.
 func (d *doors) bind(a *appliance, from inherited) (err error) {
 	c := a.o.Config
+	for name, l := range from {
+		if name != enqueueSocket && name != controlSocket {
+			a.log.Warn("socket handed over, but this version does not serve it", "socket", name)
+			_ = l.Close() // nothing was accepted on it
+		}
+	}
 	defer func() {
 		if err != nil {
 			d.close()

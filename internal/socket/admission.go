@@ -75,7 +75,9 @@ func (a *admission) admit() {
 				a.asked[next].receipt, a.asked[next].pending = receipts[i], false
 				next++
 			}
-			a.head, a.stored = head, true
+			if head.Block > 0 { // none comes with lines that were refused for want of a disk
+				a.head, a.stored = head, true
+			}
 			a.answer()
 		})
 	if err == nil && next < len(a.asked) {

@@ -125,7 +125,9 @@ func judge(parser *queue.Parser, l *line, maxLine int, late bool) judgedLine {
 // read of it and the reason: it is quarantined, not refused (P8).
 func submission(parser *queue.Parser, text []byte) queue.Submission {
 	m, err := parser.Parse(text)
-	s := queue.Submission{Message: m, LineBytes: int64(len(text)), LineHash: queue.LineHash(text)}
+	// What is hashed and measured is what is kept: the parser leaves out a CR at the
+	// end, which a last line without LF may still have.
+	s := queue.Submission{Message: m, LineBytes: int64(len(m.Line)), LineHash: queue.LineHash(m.Line)}
 	if err == nil {
 		return s
 	}

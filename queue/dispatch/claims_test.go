@@ -198,6 +198,27 @@ func TestClaims_scheduled_messages_are_taken_when_they_fall_due(t *testing.T) {
 	})
 }
 
+// A message that falls due while nobody has room takes its place all the same: what
+// is accepted later must come after it.
+func TestClaims_scheduled_messages_take_their_place_also_when_all_workers_are_full(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usual()
+		o.Workers, o.Room, o.Settings.Prefetch = 1, 1, 1
+		g := start(t, o, slowly(time.Hour))
+		g.submit("x1@X", "x2@X2", "x3@X3") // one runs, one is queued, one waits
+		s := submissions(t, "a1@A")
+		s[0].Message.NotBefore = time.Now().Add(time.Minute)
+		if _, err := g.Submit(t.Context(), queue.Peer{}, s); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Minute)
+		g.submit("a2@A")
+		if first, second := g.message("a1").Place, g.message("a2").Place; first.IsZero() || !first.Less(second) {
+			t.Errorf("a1 has place %s, a2 %s", first, second)
+		}
+	})
+}
+
 func TestPure_is_settled_in_batches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := usual()

@@ -20,6 +20,8 @@ type feeder struct {
 	// when prefetch is short; round counts the workers asked since the last
 	// delivery.
 	first, round int
+	// due is when time alone changes what can be claimed, as the last claim said.
+	due time.Time
 }
 
 // run feeds until stop ends.
@@ -42,15 +44,16 @@ func (f *feeder) run(stop context.Context) {
 }
 
 // feed makes one claim and hands it out. It returns how long there is nothing to
-// do, unless somebody raises wake.
+// do, unless somebody raises wake. When something falls due a claim is made also if
+// nobody has room: scheduled messages take their place in it.
 func (f *feeder) feed(stop context.Context) time.Duration {
 	r := f.r
 	now := r.now()
 	a := f.ask(now)
-	if len(a.wants) == 0 {
+	if f.due = r.soonest.earlier(f.due); len(a.wants) == 0 && (f.due.IsZero() || f.due.After(now)) {
 		// A worker that has come to have room raises wake; the probe of a route
 		// that waits for its handler has nobody else to remember it.
-		return r.untilNext(time.Time{}, now)
+		return r.untilNext(f.due, now)
 	}
 	res, err := r.store.Claim(stop, queue.ClaimRequest{Now: now, Wants: a.wants})
 	switch {
@@ -65,6 +68,7 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 	for _, d := range res.Damaged {
 		r.log.Error("stored message is damaged; its key is held", "seq", d.Seq, "error", d.What)
 	}
+	f.due = res.Next
 	filled := a.handOut(r, res.Deliveries)
 	if res.More || filled || f.others(&a) {
 		return 0

@@ -134,6 +134,7 @@ func (r *Runner) admit(ctx context.Context, peer queue.Peer, lines []queue.Submi
 		r.fail("admit", err)
 		return res, err
 	}
+	r.noteScheduled(lines, res.Receipts)
 	r.wake.raise()
 	r.logQuarantined(lines, res.Receipts)
 	if r.observer.Admitted != nil {

@@ -30,6 +30,7 @@ type Runner struct {
 	workers []*worker
 	routes  map[queue.Route]*route
 
+	soonest  soonest       // of the messages scheduled since the feeder looked
 	wake     signal        // there may be work to claim, or room to claim it for
 	room     signal        // there may be room for lines that wait
 	draining chan struct{} // closed when the taking ends

@@ -119,7 +119,7 @@ func (x *txn) takeBack(now time.Time, p queue.Policy, f *flight, counted bool, r
 	x.record(queue.ReclaimedRecord(now, &f.msg, f.holding(), counted, reason))
 	if counted && f.deliveries >= p.MaxDeliveries {
 		back.DeadCode = queue.CodeDeliveriesExhausted
-		return back, x.die(now, p, f, back.DeadCode, reason)
+		return back, x.die(now, p, f, back.DeadCode, &queue.Settlement{Reason: reason})
 	}
 	if !counted {
 		f.deliveries--

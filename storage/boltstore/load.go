@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -262,8 +263,16 @@ func identify(tx *bolt.Tx) (id identity, err error) {
 			return id, fmt.Errorf("%w: bucket %s is missing", queue.ErrDamaged, name)
 		}
 	}
-	if copy(id.id[:], meta.Get(metaID)) != len(id.id) || copy(id.secret[:], meta.Get(metaSecret)) != len(id.secret) {
+	stored, secret := meta.Get(metaID), meta.Get(metaSecret)
+	if len(stored) != len(id.id) || len(secret) != len(id.secret)+4 {
 		return id, fmt.Errorf("%w: the identity in bucket meta", queue.ErrDamaged)
+	}
+	copy(id.id[:], stored)
+	copy(id.secret[:], secret)
+	// With another secret every known key would be unknown, so it must be the right one.
+	sum := crc32.Update(crc32.Checksum(id.id[:], castagnoli), castagnoli, id.secret[:])
+	if binary.BigEndian.Uint32(secret[len(id.secret):]) != sum {
+		return id, fmt.Errorf("%w: the identity in bucket meta does not match its checksum", queue.ErrDamaged)
 	}
 	return id, nil
 }

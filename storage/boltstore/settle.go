@@ -52,7 +52,7 @@ func (x *txn) answer(r *queue.SettleRequest, a *queue.Settlement) (res queue.Set
 		return res, x.hold(r.Now, f, a)
 	case queue.Reject:
 		res.DeadCode = queue.CodeRejected
-		return res, x.kill(r.Now, r.Policy, f, queue.CodeRejected, a.Reason)
+		return res, x.kill(r.Now, r.Policy, f, queue.CodeRejected, a)
 	}
 	res.Code, res.Error = queue.CodeUsage, "no such answer"
 	return res, nil
@@ -69,30 +69,33 @@ func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult
 	if _, rec := x.locate(seq); rec == nil {
 		res.Code, res.Error = queue.CodeAlreadySettled, "the message is settled"
 	}
-	var err error
-	if res.Message, err = x.summary(seq); err != nil {
+	msg, stored, err := x.stored(seq)
+	if err != nil {
 		return err
 	}
-	x.record(queue.RefusedRecord(now, seq, res.Code, a))
+	if stored {
+		named := msg.Summary()
+		res.Message = &named
+	}
+	x.record(queue.RefusedRecord(now, &msg, res.Code, a))
 	return nil
 }
 
-// summary names a message that is open or dead; nil if it is neither.
-func (x *txn) summary(seq uint64) (*queue.Summary, error) {
+// stored reads a message that is open or dead; of any other it returns the seq.
+func (x *txn) stored(seq uint64) (msg queue.Stored, ok bool, err error) {
 	_, rec := x.locate(seq)
 	if rec == nil {
 		d, ok, err := x.letter(seq)
 		if err != nil || !ok {
-			return nil, err
+			return queue.Stored{Seq: seq}, false, err
 		}
 		rec = d.record
 	}
 	m, err := parseRecord(rec)
 	if err != nil {
-		return nil, fmt.Errorf("message %d: %w", seq, err)
+		return msg, false, fmt.Errorf("message %d: %w", seq, err)
 	}
-	s := m.msg.Summary()
-	return &s, nil
+	return m.msg, true, nil
 }
 
 // decide settles a message for good (P3): it leaves the order, the ledger and the
@@ -156,7 +159,7 @@ func (x *txn) retry(r *queue.SettleRequest, f *flight, a *queue.Settlement, res 
 	if code := exhausted(r.Policy, f); code != "" {
 		x.record(queue.RetriedRecord(r.Now, &f.msg, f.holding(), a, time.Time{}))
 		res.DeadCode = code
-		return x.kill(r.Now, r.Policy, f, code, a.Reason)
+		return x.kill(r.Now, r.Policy, f, code, &queue.Settlement{Reason: a.Reason})
 	}
 	res.Delay = r.Policy.RetryDelay(f.failed, a.Random, a.After)
 	until := r.Now.Add(res.Delay)
@@ -298,24 +301,24 @@ func (x *txn) leasesOf(k *key) (held []*flight) {
 
 // kill makes a leased message a dead letter, and when it blocks its key puts back
 // what was leased behind it.
-func (x *txn) kill(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
-	if err := x.die(now, p, f, code, reason); err != nil || p.OnDeadLetter != queue.HoldKey {
+func (x *txn) kill(now time.Time, p queue.Policy, f *flight, code queue.Code, a *queue.Settlement) error {
+	if err := x.die(now, p, f, code, a); err != nil || p.OnDeadLetter != queue.HoldKey {
 		return err
 	}
 	return x.putBackAfter(now, f)
 }
 
 // die makes a leased message a dead letter.
-func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, reason string) error {
+func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *queue.Settlement) error {
 	blocks := p.OnDeadLetter == queue.HoldKey
-	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, reason))
+	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, a))
 	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
 	m, err := parseRecord(rec)
 	if err != nil {
 		return err
 	}
 	d := deadLetter{seq: f.seq, line: queue.LineHash(m.msg.Line), record: append([]byte(nil), rec...), meta: deadMeta{
-		Code: code, Reason: reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
+		Code: code, Reason: a.Reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
 		LineBytes: int64(len(m.msg.Line)), Deliveries: f.deliveries, FailedAttempts: f.failed,
 	}}
 	if blocks {

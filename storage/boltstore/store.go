@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"sync/atomic"
 
@@ -201,7 +202,7 @@ func initFile(tx *bolt.Tx) error {
 	return errors.Join(
 		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion)),
 		meta.Put(metaID, random[:16]),
-		meta.Put(metaSecret, random[16:]),
+		meta.Put(metaSecret, binary.BigEndian.AppendUint32(random[16:], crc32.Checksum(random, castagnoli))),
 		meta.Put(metaCounters, new(counters).append(nil)),
 		meta.Put(metaClean, []byte{1}),
 	)

@@ -24,7 +24,7 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 		return queue.Verification{}, err
 	}
 	v := queue.NewVerifier(o, head, seqs)
-	if err := s.verifyTrail(ctx, v, head.Block); err != nil {
+	if err := s.verifyTrail(ctx, v, head.Block, o.Progress); err != nil {
 		return queue.Verification{}, err
 	}
 	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger} {
@@ -37,7 +37,7 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 
 // verifyTrail feeds the chain to the verifier, up to the block that was its head
 // when the verification began.
-func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64) error {
+func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64, progress func(done, total int64)) error {
 	for next := uint64(1); next != 0 && next <= last; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -62,6 +62,9 @@ func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64)
 		})
 		if err != nil {
 			return fmt.Errorf("read the trail: %w", err)
+		}
+		if progress != nil {
+			progress(int64(min(from+trailPage, last)), int64(last))
 		}
 	}
 	return nil
@@ -119,12 +122,18 @@ func (s *Store) verifyDead(ctx context.Context, v *queue.Verifier) error {
 	return s.pages(ctx, bucketDead, func(at, b []byte) {
 		seq := binary.BigEndian.Uint64(at)
 		d, err := parseDead(seq, b)
+		var m record
 		if err == nil {
-			_, err = parseRecord(d.record)
+			m, err = parseRecord(d.record)
 		}
 		if err != nil {
 			v.Report(queue.Finding{Seq: seq, What: fmt.Sprintf("dead letter %d: %v", seq, err)})
+			return
 		}
+		if d.flags&deadCut != 0 {
+			m.msg.Line = nil // its hash is of more than is kept
+		}
+		v.Stored(&m.msg)
 	})
 }
 

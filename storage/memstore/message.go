@@ -93,9 +93,9 @@ func (s *state) stateOf(m *message) queue.State {
 
 // bury makes an open message a dead letter. It keeps its place, so that a replay
 // goes back to it; under HoldKey its key waits for that (P5, P8).
-func (s *state) bury(now time.Time, m *message, code queue.Code, reason string, p queue.Policy) {
-	s.record(queue.DeadLetteredRecord(now, &m.Stored, m.holding(), code, reason))
-	m.letter = &letter{code: code, reason: reason, at: micros(now), blocks: p.OnDeadLetter == queue.HoldKey}
+func (s *state) bury(now time.Time, m *message, code queue.Code, a *queue.Settlement, p queue.Policy) {
+	s.record(queue.DeadLetteredRecord(now, &m.Stored, m.holding(), code, a))
+	m.letter = &letter{code: code, reason: a.Reason, at: micros(now), blocks: p.OnDeadLetter == queue.HoldKey}
 	m.lease = nil
 	s.ledger[m.IdempotencyKey].state = queue.Dead
 	delete(s.open, m.Seq)

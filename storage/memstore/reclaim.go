@@ -101,7 +101,7 @@ func (s *state) takeBack(now time.Time, m *message, counted bool, reason string,
 	if !counted {
 		m.deliveries--
 	} else if m.deliveries >= p.MaxDeliveries {
-		s.bury(now, m, queue.CodeDeliveriesExhausted, reason, p)
+		s.bury(now, m, queue.CodeDeliveriesExhausted, &queue.Settlement{Reason: reason}, p)
 		return queue.CodeDeliveriesExhausted
 	}
 	m.lease = nil

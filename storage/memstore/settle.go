@@ -30,7 +30,7 @@ func (s *state) settle(now time.Time, a *queue.Settlement, p queue.Policy) queue
 	if code != "" {
 		res.Code, res.Error = code, refusal(code)
 		if known := a.Token.Seq; known > 0 && known <= s.lastSeq {
-			s.record(queue.RefusedRecord(now, known, code, a))
+			s.record(queue.RefusedRecord(now, s.known(known), code, a))
 		}
 		return res
 	}
@@ -50,7 +50,7 @@ func (s *state) settle(now time.Time, a *queue.Settlement, p queue.Policy) queue
 		s.hold(now, m, a)
 	case queue.Reject:
 		res.DeadCode = queue.CodeRejected
-		s.bury(now, m, queue.CodeRejected, a.Reason, p)
+		s.bury(now, m, queue.CodeRejected, a, p)
 	}
 	if s.isStop(m) {
 		s.putBackAfter(now, name, place)
@@ -121,7 +121,7 @@ func (s *state) retry(now time.Time, m *message, a *queue.Settlement, p queue.Po
 	}
 	if code != "" {
 		s.record(queue.RetriedRecord(now, &m.Stored, m.holding(), a, time.Time{}))
-		s.bury(now, m, code, a.Reason, p)
+		s.bury(now, m, code, &queue.Settlement{Reason: a.Reason}, p)
 		return code, 0
 	}
 	delay := p.RetryDelay(m.failed, a.Random, a.After)
@@ -153,15 +153,22 @@ func (s *state) hold(now time.Time, m *message, a *queue.Settlement) {
 
 // summary names a message that is still in the store; nil for any other.
 func (s *state) summary(seq uint64) *queue.Summary {
-	m := s.open[seq]
-	if m == nil {
-		m = s.dead[seq]
-	}
-	if m == nil {
+	known := s.known(seq)
+	if known.IdempotencyKey == "" && s.open[seq] == nil && s.dead[seq] == nil {
 		return nil
 	}
-	sum := m.Summary()
+	sum := known.Summary()
 	return &sum
+}
+
+// known is what is stored of a message; of one that was settled, its seq.
+func (s *state) known(seq uint64) *queue.Stored {
+	for _, m := range []*message{s.open[seq], s.dead[seq]} {
+		if m != nil {
+			return &m.Stored
+		}
+	}
+	return &queue.Stored{Seq: seq}
 }
 
 // ownSettlement copies what the store keeps of an answer, its time to wait for on
