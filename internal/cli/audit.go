@@ -77,11 +77,8 @@ func (e *env) verify(c *ucli.Context) error {
 // foundDamaged: a copy that is too damaged to be opened is what a verification was
 // to find, not a failure to look.
 func foundDamaged(err error) error {
-	var coded interface {
-		error
-		Code() string
-	}
-	if errors.As(err, &coded) && (coded.Code() == "STORE_DAMAGED" || coded.Code() == "STORE_TRUNCATED") {
+	var c coded
+	if errors.As(err, &c) && (c.Code() == "STORE_DAMAGED" || c.Code() == "STORE_TRUNCATED") {
 		return &failure{status: exitFindings, err: err, hint: "compare it with the original, or take another copy"}
 	}
 	return err

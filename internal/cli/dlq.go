@@ -91,9 +91,13 @@ func (e *env) dlqList(c *ucli.Context, control *client.Control, s client.Letters
 			}
 			continue
 		}
+		reason := x.Reason
+		if x.Field != "" {
+			reason = x.Field + ": " + reason
+		}
 		rows = append(rows, []string{
 			strconv.FormatUint(x.Seq, 10), x.Code, moment(x.DeadAt), short(x.PartitionKey, 32),
-			x.VarianceAmount + " " + x.Currency, short(x.Reason, 80),
+			x.VarianceAmount + " " + x.Currency, short(reason, 80),
 		})
 		if len(rows) > listPiece {
 			if err := write(e.Stdout, table(rows)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 )
@@ -156,6 +157,12 @@ func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 // adviser is an error that knows what to do about it.
 type adviser interface{ Advice() string }
 
+// coded is an error with a stable word that scripts may rely on.
+type coded interface {
+	error
+	Code() string
+}
+
 // report prints an error and returns the exit status.
 func (e *env) report(err error) int {
 	var q quiet
@@ -176,14 +183,19 @@ func (e *env) report(err error) int {
 	if hint == "" && errors.As(err, &a) {
 		hint = a.Advice()
 	}
-	printError(e.Stderr, err, hint)
+	text := err.Error()
+	var c coded
+	if errors.As(err, &c) && !strings.Contains(text, c.Code()) {
+		text += " (" + c.Code() + ")"
+	}
+	printError(e.Stderr, text, hint)
 	return status
 }
 
 // printError writes an error as people read it. Its text may quote input, so
 // nothing in it reaches the terminal unescaped.
-func printError(w io.Writer, err error, hint string) {
-	_, _ = fmt.Fprintf(w, "breakwater: error: %s\n", escape(err.Error())) // there is nowhere else to complain
+func printError(w io.Writer, text, hint string) {
+	_, _ = fmt.Fprintf(w, "breakwater: error: %s\n", escape(text)) // there is nowhere else to complain
 	if hint != "" {
 		_, _ = fmt.Fprintf(w, "hint: %s\n", escape(hint))
 	}

@@ -125,6 +125,8 @@ func TestDocs_name_every_word(t *testing.T) {
 		{"bucket of the store", "docs/format.md", 9, bucketNames(all, "storage/boltstore")},
 		{"bucket of the ledger", "docs/format.md", 4, bucketNames(all, "storage/boltstore/ledger")},
 		{"code", "docs/protocol.md", 17, typedStrings(all, "queue", "Code")},
+		{"code", "docs/operating.md", 17, typedStrings(all, "queue", "Code")},
+		{"code of the file", "docs/operating.md", 15, typedStrings(all, "storage/boltstore/dbfile", "Kind")},
 		{"event", "docs/protocol.md", 28, typedStrings(all, "queue", "Event")},
 		{"reason of QUEUE_SATURATED", "docs/protocol.md", 6, typedStrings(all, "queue", "Saturation")},
 	} {
