@@ -39,10 +39,10 @@ type ExecOptions struct {
 // Exec runs a command for each delivery; see the package comment. It may be used by
 // several goroutines.
 type Exec struct {
-	name    string
 	command []string
 	timeout time.Duration
-	env     []string // what does not depend on the delivery
+	grace   time.Duration // of the timeout: from SIGTERM to SIGKILL
+	env     []string      // what does not depend on the delivery
 }
 
 // NewExec returns the handler. The error names the option that is wrong. That the
@@ -59,7 +59,7 @@ func NewExec(o ExecOptions) (*Exec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: option Env: %w", o.Name, err)
 	}
-	return &Exec{name: o.Name, command: o.Command, timeout: o.Timeout, env: env}, nil
+	return &Exec{command: o.Command, timeout: o.Timeout, grace: min(stopGrace, o.Timeout/10), env: env}, nil
 }
 
 // Handle runs the command and returns what its exit means. It returns soon after
@@ -127,8 +127,7 @@ const (
 // guard stops the command's group at its time limit, or when ctx ends, until the
 // command has exited.
 func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why stop) {
-	grace := min(stopGrace, e.timeout/10)
-	limit := time.NewTimer(e.timeout - grace)
+	limit := time.NewTimer(e.timeout - e.grace)
 	defer limit.Stop()
 	for {
 		select {
@@ -144,7 +143,7 @@ func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why 
 			}
 			why = byLimit
 			killGroup(pid, syscall.SIGTERM)
-			limit.Reset(grace)
+			limit.Reset(e.grace)
 		}
 	}
 }

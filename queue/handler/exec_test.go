@@ -125,14 +125,15 @@ func TestExec_the_delivery_is_one_line_on_stdin(t *testing.T) {
 }
 
 func TestExec_unread_stdin_is_no_failure(t *testing.T) {
+	t.Parallel()
 	d := delivery()
 	d.Message.Line = []byte(`{"x":"` + strings.Repeat("y", 1<<20) + `"}`)
 	if got := run(t, handler.ExecOptions{Timeout: long, Command: []string{"true"}}).Handle(t.Context(), d); got.Verb != queue.Ack {
 		t.Errorf("true: got %+v", got)
 	}
 	path := filepath.Join(t.TempDir(), "pid")
-	got := child(t, 2*time.Second, "wait", path).Handle(t.Context(), d)
-	if got.Verb != queue.Retry || got.Reason != "time limit of 2s" {
+	got := child(t, 4*time.Second, "wait", path).Handle(t.Context(), d)
+	if got.Verb != queue.Retry || got.Reason != "time limit of 4s" {
 		t.Errorf("a command that waits and never reads: got %+v", got)
 	}
 	gone(t, pidIn(t, path))
@@ -156,17 +157,21 @@ func TestExec_output_is_drained_in_bounded_memory(t *testing.T) {
 }
 
 func TestExec_endless_output_ends_with_the_time_limit(t *testing.T) {
-	got := child(t, time.Second, "endless").Handle(t.Context(), delivery())
-	if got.Verb != queue.Retry || got.Reason != "time limit of 1s" || !strings.HasSuffix(got.Stderr, "y\ny\n") {
+	t.Parallel()
+	got := child(t, 3*time.Second, "endless").Handle(t.Context(), delivery())
+	if got.Verb != queue.Retry || got.Reason != "time limit of 3s" || !strings.HasSuffix(got.Stderr, "y\ny\n") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestExec_the_time_limit(t *testing.T) {
 	t.Run("asks first, and takes no success for an answer then", func(t *testing.T) {
+		t.Parallel()
 		dir := t.TempDir()
-		got := child(t, 4*time.Second, "polite", dir+"/started", dir+"/asked").Handle(t.Context(), delivery())
-		if got.Verb != queue.Retry || got.Reason != "time limit of 4s" {
+		e := child(t, 34*time.Second, "polite", dir+"/started", dir+"/asked")
+		e.SetGrace(30 * time.Second)
+		got := e.Handle(t.Context(), delivery())
+		if got.Verb != queue.Retry || got.Reason != "time limit of 34s" {
 			t.Errorf("got %+v", got)
 		}
 		if _, err := os.Stat(dir + "/asked"); err != nil {
@@ -174,8 +179,9 @@ func TestExec_the_time_limit(t *testing.T) {
 		}
 	})
 	t.Run("kills what does not listen, and its whole group", func(t *testing.T) {
+		t.Parallel()
 		path := filepath.Join(t.TempDir(), "pid")
-		got := child(t, 2*time.Second, "family", path, "stay").Handle(t.Context(), delivery())
+		got := child(t, 5*time.Second, "family", path, "stay").Handle(t.Context(), delivery())
 		if got.Verb != queue.Retry {
 			t.Errorf("got %+v", got)
 		}
@@ -197,8 +203,12 @@ func TestExec_the_context_kills_at_once(t *testing.T) {
 	if running(pid) {
 		t.Error("the command outlived Handle")
 	}
-	if got := e.Handle(ctx, delivery()); got.Verb != queue.Release {
+	path = filepath.Join(t.TempDir(), "environ")
+	if got := child(t, long, "environ", path).Handle(ctx, delivery()); got.Verb != queue.Release {
 		t.Errorf("after the end: got %+v", got)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a command was started after the end")
 	}
 }
 
