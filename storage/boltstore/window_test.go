@@ -29,6 +29,12 @@ func TestWindow_order_survives_a_window_that_is_far_too_small(t *testing.T) {
 	})
 }
 
+// The programs of storetest know more ways to make keys stop and go, but nothing
+// of windows.
+func TestWindow_a_small_one_breaks_no_promise(t *testing.T) {
+	storetest.RunAlone(t, openHarness(3))
+}
+
 // driver does random things to a store.
 type driver struct {
 	*rapid.T

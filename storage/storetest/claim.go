@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,6 +89,10 @@ var claimPromises = []promise{
 		ask.Slots = partition.AllSlots()
 		ask.Slots.Remove(partition.SlotOf("A"))
 		w.takeWant(ask, "c1")
+	}},
+	{"keys_of_one_slot_take_their_turns_with_all_others", func(w *world) {
+		w.given("a1@A", "b1@B", "a2@"+twin("A"), "c1@C", "b2@"+twin("B"))
+		w.take(worker("w"), "a1 b1 a2 c1 b2")
 	}},
 	{"only_on_the_routes_of_the_owner", func(w *world) {
 		w.given("a1@A", "b1@B route=auto", "c1@C amount=0.00")
@@ -277,4 +282,13 @@ var claimPromises = []promise{
 		w.ack(consumer("d"), w.take(consumer("d"), "a1")...)
 		w.take(consumer("c"), "a2") // it was about a1
 	}},
+}
+
+// twin returns another partition key in the slot of this one.
+func twin(key string) string {
+	for i := 0; ; i++ {
+		if other := key + strconv.Itoa(i); partition.SlotOf(other) == partition.SlotOf(key) {
+			return other
+		}
+	}
 }

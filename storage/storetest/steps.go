@@ -50,9 +50,9 @@ var weighted = func() (out []string) {
 	return out
 }()
 
-// keys and owners are few, so that they meet.
+// keys and owners are few, so that they meet; some of the keys share a slot.
 var (
-	keys   = []string{"A", "B", "C", "D", "E"}
+	keys   = []string{"A", "B", "C", twin("A"), twin("B")}
 	owners = []queue.Owner{
 		worker("w-1"), worker("w-2"), consumer("ui"), consumer("post"), {Kind: queue.Consumer, Name: "ui", UID: 1},
 	}
@@ -64,13 +64,15 @@ func (h Harness) reopen() queue.Store { return h.Reopen() }
 func (m *machine) start(restored bool) {
 	m.Helper()
 	r := queue.StartRequest{Now: m.now(), Policy: m.policy, Version: "1", Restored: restored}
-	both(m, "start", func(s queue.Store) (queue.StartResult, error) { return s.Start(m.ctx, r) })
+	all(m, "start", func(s queue.Store) (queue.StartResult, error) { return s.Start(m.ctx, r) })
 }
 
-// restart ends both processes and starts the next ones.
+// restart ends all processes and starts the next ones.
 func (m *machine) restart(how func(Harness) queue.Store, restored bool) {
 	m.Helper()
-	m.stores = [2]queue.Store{how(m.model), how(m.other)}
+	for i, h := range m.harnesses {
+		m.stores[i] = how(h)
+	}
 	m.clock.Boot()
 	m.start(restored)
 }
@@ -91,7 +93,7 @@ func (m *machine) stepAdmit(c *choices) {
 		m.Logf("  %s %v", l.Message.Line, l.Fault)
 		r.Lines = append(r.Lines, l)
 	}
-	both(m, "admit", func(s queue.Store) (queue.AdmitResult, error) { return s.Admit(m.ctx, r) })
+	all(m, "admit", func(s queue.Store) (queue.AdmitResult, error) { return s.Admit(m.ctx, r) })
 }
 
 // line makes one line.
@@ -155,17 +157,17 @@ func (m *machine) stepClaim(c *choices) {
 
 func (m *machine) claim(ask []queue.Want) []held {
 	m.Helper()
-	var next [2]time.Duration
-	i := 0
-	res := both(m, "claim", func(s queue.Store) (queue.ClaimResult, error) {
+	var next []time.Duration
+	res := all(m, "claim", func(s queue.Store) (queue.ClaimResult, error) {
 		res, err := s.Claim(m.ctx, queue.ClaimRequest{Now: m.now(), Wants: ask})
-		if next[i] = -1; !res.Next.IsZero() {
-			next[i] = res.Next.Sub(m.now()).Truncate(time.Microsecond)
+		if res.Next.IsZero() {
+			next = append(next, -1)
+		} else {
+			next = append(next, res.Next.Sub(m.now()).Truncate(time.Microsecond))
 		}
-		i++
 		return res, err
 	})
-	same(m, "next", next[1], next[0])
+	same(m, "next", next[len(next)-1], next[0])
 	var got []held
 	for i, ds := range res.Deliveries {
 		for _, d := range ds {
@@ -223,7 +225,7 @@ func (m *machine) settle(answers []queue.Settlement) {
 		m.Logf("  seq %d of %s: verb %d, after %s, until %s, aside %s", a.Token.Seq, a.Owner.Name, a.Verb,
 			a.After, a.Until.Round(0).Format("15:04:05.000"), a.Aside)
 	}
-	both(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) {
+	all(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) {
 		return s.Settle(m.ctx, queue.SettleRequest{Now: m.now(), Policy: m.policy, Settlements: answers})
 	})
 }
@@ -269,12 +271,12 @@ func (m *machine) stepExtend(c *choices) {
 	for range c.below(3) {
 		r.Tokens = append(r.Tokens, m.pickHeld(c).token)
 	}
-	both(m, "extend", func(s queue.Store) ([]queue.ExtendResult, error) { return s.Extend(m.ctx, r) })
+	all(m, "extend", func(s queue.Store) ([]queue.ExtendResult, error) { return s.Extend(m.ctx, r) })
 }
 
 func (m *machine) reclaim(most int) {
 	m.Helper()
-	both(m, "reclaim", func(s queue.Store) ([]queue.Reclaimed, error) {
+	all(m, "reclaim", func(s queue.Store) ([]queue.Reclaimed, error) {
 		return s.Reclaim(m.ctx, queue.ReclaimRequest{Now: m.now(), Policy: m.policy, Max: most})
 	})
 }
@@ -287,7 +289,7 @@ func (m *machine) stepPause(c *choices) {
 	m.Helper()
 	pause, a := c.oneIn(3), m.action()
 	m.Logf("  pause %v", pause)
-	both(m, "pause or resume", func(s queue.Store) (any, error) {
+	all(m, "pause or resume", func(s queue.Store) (any, error) {
 		if pause {
 			return nil, s.Pause(m.ctx, a)
 		}
@@ -316,14 +318,14 @@ func (m *machine) pickSeqs(c *choices) (seqs []uint64) {
 func (m *machine) stepReplay(c *choices) {
 	m.Helper()
 	seqs, a := m.pickSeqs(c), m.action()
-	both(m, "replay", func(s queue.Store) ([]queue.ActionResult, error) { return s.Replay(m.ctx, a, seqs) })
+	all(m, "replay", func(s queue.Store) ([]queue.ActionResult, error) { return s.Replay(m.ctx, a, seqs) })
 }
 
 func (m *machine) stepDiscard(c *choices) {
 	m.Helper()
 	seqs, a := m.pickSeqs(c), m.action()
 	a.Forget = c.oneIn(3)
-	both(m, "discard", func(s queue.Store) ([]queue.ActionResult, error) { return s.Discard(m.ctx, a, seqs) })
+	all(m, "discard", func(s queue.Store) ([]queue.ActionResult, error) { return s.Discard(m.ctx, a, seqs) })
 }
 
 func (m *machine) stepKeys(c *choices) {
@@ -331,7 +333,7 @@ func (m *machine) stepKeys(c *choices) {
 	names := []string{of(c, keys...), of(c, keys...)}[:1+c.below(2)]
 	hold, a := c.oneIn(3), m.action()
 	m.Logf("  hold %v: %s", hold, names)
-	both(m, "hold or release keys", func(s queue.Store) ([]queue.ActionResult, error) {
+	all(m, "hold or release keys", func(s queue.Store) ([]queue.ActionResult, error) {
 		if hold {
 			return s.HoldKeys(m.ctx, a, names)
 		}
@@ -348,7 +350,7 @@ func (m *machine) stepPolicy(c *choices) {
 func (m *machine) stepNote(c *choices) {
 	m.Helper()
 	records := []queue.Record{{Event: queue.EventAttached, Worker: of(c, "ui", "post"), Peer: &queue.Peer{UID: 1}}}
-	both(m, "note", func(s queue.Store) (any, error) { return nil, s.Note(m.ctx, m.now(), records) })
+	all(m, "note", func(s queue.Store) (any, error) { return nil, s.Note(m.ctx, m.now(), records) })
 }
 
 // stepException looks at one message, and for one key.
@@ -359,7 +361,7 @@ func (m *machine) stepException(c *choices) {
 		m.Fatalf("status: %v", err)
 	}
 	seq, id := uint64(c.below(int(st.LastSeq)+3)), fmt.Sprintf("k%d", c.below(m.fresh+2))
-	both(m, "exception", func(s queue.Store) (out [2]string, err error) {
+	all(m, "exception", func(s queue.Store) (out [2]string, err error) {
 		x, err := s.Exception(m.ctx, seq)
 		found, err2 := s.Find(m.ctx, id)
 		return [2]string{fmt.Sprint(x.Seq, x.State, x.TraceID, err != nil), fmt.Sprint(found, err2 != nil)}, nil
