@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,6 +26,9 @@ var ErrAnswer = errors.New("malformed answer")
 const (
 	// maxAnswerLine bounds the answer: a first line that is longer is none.
 	maxAnswerLine = 64 << 10
+	// maxText bounds each text of an answer. It is more than a record keeps, so
+	// that a record that had to cut it says so; a dead letter keeps it all.
+	maxText = 2 * queue.MaxRecordText
 	// maxShown bounds what is quoted of a malformed answer: the decoder's errors
 	// quote it too.
 	maxShown = 64
@@ -209,7 +213,14 @@ func (s *said) text(at int) string {
 		return ""
 	}
 	text, _ := jsontext.AppendUnquote(nil, v) // cannot fail: the decoder has read it
-	return string(text)
+	if len(text) <= maxText {
+		return string(text)
+	}
+	end := maxText
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end])
 }
 
 // mustBeTrue reports whether a verb has the one value that it can have.

@@ -104,6 +104,14 @@ func TestParseAnswer_a_line_over_the_limit_is_none(t *testing.T) {
 	}
 }
 
+func TestParseAnswer_a_long_text_is_cut_between_characters(t *testing.T) {
+	long := "x" + strings.Repeat("é", 20_000)
+	got, err := handler.ParseAnswer([]byte(`{"reject":true,"reason":"` + long + `"}`))
+	if err != nil || got.Verb != queue.Reject || len(got.Reason) != 2*queue.MaxRecordText-1 || !strings.HasPrefix(long, got.Reason) {
+		t.Errorf("%d bytes of reason, %v", len(got.Reason), err)
+	}
+}
+
 func FuzzParseAnswer(f *testing.F) {
 	f.Add([]byte(`{"outcome":"POSTED","by":"a","note":"n"}`))
 	f.Add([]byte(`{"retry":true,"after_ms":5,"reason":"r"}`))
