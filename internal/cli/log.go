@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"io"
+	stdlog "log"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -38,4 +39,23 @@ func (l *entryWriter) Write(entry []byte) (int, error) {
 		return 0, err
 	}
 	return len(entry), nil
+}
+
+// hushLibraries keeps what libraries print on the standard library's logger off our
+// stderr until restore is called. net/http prints there what a handler's other end
+// sends unasked: lines that are no entries of our log, and whatever secrets are in
+// them. The log says that there was something, not what.
+func hushLibraries(log hclog.Logger) (restore func()) {
+	before := stdlog.Writer()
+	stdlog.SetOutput(dropper{log})
+	return func() { stdlog.SetOutput(before) }
+}
+
+type dropper struct{ log hclog.Logger }
+
+// Write drops the words and counts them.
+func (d dropper) Write(words []byte) (int, error) {
+	d.log.Warn("words of a library were dropped", "bytes", len(words),
+		"hint", "an http handler's other end may have sent more than its answer")
+	return len(words), nil
 }

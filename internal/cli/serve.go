@@ -51,6 +51,7 @@ func (e *env) serve(c *ucli.Context) error {
 		return err
 	}
 	log := logger(cfg, e.Stderr)
+	defer hushLibraries(log)()
 	for _, p := range append(cfg.Warnings(), cfg.CheckHost()...) {
 		log.Warn("configuration", "problem", p.String())
 	}

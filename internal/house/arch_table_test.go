@@ -218,7 +218,7 @@ var doors = []door{
 		why: "the exec handler; on the command line the person's own editor and `consume -- CMD`",
 	},
 	{path: "os/signal", in: []string{".", "internal/cli", "internal/app"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
-	{path: "log", why: "hclog is the log; two logs tell two stories"},
+	{path: "log", in: []string{"internal/cli"}, why: "hclog is the log; two logs tell two stories. The command line silences this one"},
 	{path: "log/slog", why: "hclog is the log; two logs tell two stories"},
 	{path: "math/rand", why: "math/rand/v2: no global seed"},
 	{path: "io/ioutil", why: "deprecated"},

@@ -1,8 +1,11 @@
 package house
 
 import (
+	"bufio"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"net"
@@ -196,6 +199,28 @@ func TestHTTPHandler(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what was not asked for is not printed", func(t *testing.T) {
+		t.Parallel()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go chatter(l)
+		s := newSite(t, fmt.Sprintf(hookConfig, "http://"+l.Addr().String(), ""))
+		p := s.serve()
+		for i := range 20 {
+			s.sendOne(exceptionLine("K", fmt.Sprint(i), ""))
+		}
+		eventually(t, "all are done", func() bool { return strings.Contains(s.says("--json", "status"), `"done":20`) })
+		p.await("words of a library were dropped")
+		p.stop()
+		for line := range strings.Lines(p.log.all()) {
+			if !json.Valid([]byte(line)) || strings.Contains(line, "unasked") {
+				t.Errorf("the log has %s", line)
+			}
+		}
+	})
 	t.Run("over TLS with the system's roots, and an authorization of the environment", func(t *testing.T) {
 		t.Parallel()
 		posted := make(chan string, 1)
@@ -228,6 +253,28 @@ func TestHTTPHandler(t *testing.T) {
 			t.Errorf("exit status %d\n%s", status, p.log.all())
 		}
 	})
+}
+
+// chatter answers each request, and goes on talking.
+func chatter(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return // the test is over
+		}
+		go func() {
+			defer c.Close()
+			in := bufio.NewReader(c)
+			for {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					return // the other end has seen what we are
+				}
+				_, _ = io.Copy(io.Discard, req.Body)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOKunasked\nfor")
+			}
+		}()
+	}
 }
 
 // says runs a command to its end and returns what it says on both streams.
