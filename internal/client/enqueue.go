@@ -81,10 +81,10 @@ type pending struct {
 // run is one Send.
 type run struct {
 	*Producer
-	in      *bufio.Reader
-	number  int
-	waiting []pending // in order
-	ended   bool      // the input is used up
+	lines   <-chan pending // the input; closed at its end
+	failed  *error         // why it ended early; read it when lines is closed
+	waiting []pending      // in order
+	ended   bool           // the input is used up
 	res     Result
 	tries   int // connections in a row that brought no receipt
 }
@@ -93,8 +93,15 @@ type run struct {
 // connection it connects again and sends what has no receipt; what was stored is
 // then answered as a duplicate, never stored twice. The Result is valid also with
 // an error.
+//
+// in is read by a goroutine of its own, because it may be a terminal where nobody
+// types while the connection is lost or ctx ends. Then a Read may still be waiting
+// when Send returns; it ends with the next byte, and whatever it got is dropped.
 func (p *Producer) Send(ctx context.Context, in io.Reader) (Result, error) {
-	r := &run{Producer: p, in: bufio.NewReaderSize(in, 64<<10)}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	lines, failed := read(reading, in)
+	r := &run{Producer: p, lines: lines, failed: failed}
 	for {
 		done, err := r.connection(ctx)
 		var in *inputError
@@ -147,7 +154,7 @@ func (r *run) connection(ctx context.Context) (done bool, err error) {
 	c := nc.(*net.UnixConn)
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // the reader then ends too
-	w := &window{room: sync.NewCond(new(sync.Mutex))}
+	w := &window{room: sync.NewCond(new(sync.Mutex)), ended: make(chan struct{})}
 	for i := range r.waiting {
 		r.waiting[i].sent = true
 	}
@@ -179,6 +186,7 @@ type window struct {
 	lines  []pending
 	bytes  int
 	closed bool
+	ended  chan struct{} // closed when closed is set
 }
 
 // put adds a line once there is room; false: the connection has ended.
@@ -211,6 +219,7 @@ func (w *window) close() {
 	w.room.L.Lock()
 	defer w.room.L.Unlock()
 	w.closed = true
+	close(w.ended)
 	w.room.Broadcast()
 }
 
@@ -224,20 +233,14 @@ func (r *run) sendAll(c *net.UnixConn, w *window) error {
 		}
 	}
 	for !r.ended {
-		if r.in.Buffered() == 0 {
-			if err := out.Flush(); err != nil { // the input may be slow: send what there is
-				return err
-			}
-		}
-		p, err := r.next()
-		if err != nil {
+		p, err := r.next(out, w)
+		switch {
+		case err != nil:
 			return err
-		}
-		if p.line == nil {
+		case r.ended:
 			continue
-		}
-		if !w.put(p) {
-			return nil
+		case p.line == nil || !w.put(p):
+			return nil // the connection has ended
 		}
 		if _, err := out.Write(p.line); err != nil {
 			return err
@@ -259,33 +262,72 @@ func (w *window) again() []pending {
 	return append([]pending(nil), w.lines...)
 }
 
-// next reads the next line that is not blank; a nil line: there was none.
-func (r *run) next() (p pending, err error) {
-	var line []byte
+// next returns the next line of the input; no line when the connection has ended
+// before one came. Where the input is slow, what there is is sent first.
+func (r *run) next(out *bufio.Writer, w *window) (p pending, err error) {
+	more := true
+	select {
+	case p, more = <-r.lines:
+	default:
+		if err := out.Flush(); err != nil {
+			return p, err
+		}
+		select {
+		case p, more = <-r.lines:
+		case <-w.ended:
+			return p, nil
+		}
+	}
+	if !more {
+		r.ended, err = true, *r.failed
+	}
+	return p, err
+}
+
+// read reads lines that are not blank, until ctx ends. It holds one of them besides
+// what bufio does.
+func read(ctx context.Context, in io.Reader) (<-chan pending, *error) {
+	lines, failed := make(chan pending), new(error)
+	go func() {
+		defer close(lines)
+		b := bufio.NewReaderSize(in, 64<<10)
+		for number := 1; ; number++ {
+			line, err := readLine(b)
+			if len(bytes.TrimSpace(line)) > 0 {
+				select {
+				case lines <- pending{number: number, line: line}:
+				case <-ctx.Done():
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				*failed = &inputError{fmt.Errorf("read line %d: %w", number, err)}
+				return
+			}
+		}
+	}()
+	return lines, failed
+}
+
+// readLine reads one line, with its end if it has one. With an error other than
+// io.EOF there is no line: a part of one must not be sent.
+func readLine(b *bufio.Reader) (line []byte, err error) {
 	for {
-		part, err := r.in.ReadSlice('\n')
+		part, err := b.ReadSlice('\n')
 		line = append(line, part...)
-		if len(line) > MaxLine+1 {
-			return p, &inputError{fmt.Errorf("%w: line %d has more than %d bytes", ErrLongLine, r.number+1, MaxLine)}
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
+		switch {
+		case len(line) > MaxLine+1:
+			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrLongLine, MaxLine)
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
 		}
-		if errors.Is(err, io.EOF) {
-			r.ended = true
-		} else if err != nil {
-			return p, &inputError{fmt.Errorf("read line %d: %w", r.number+1, err)}
-		}
-		break
+		return line, err
 	}
-	if len(line) == 0 {
-		return p, nil
-	}
-	r.number++
-	if len(bytes.TrimSpace(line)) == 0 {
-		return p, nil
-	}
-	return pending{number: r.number, line: line}, nil
 }
 
 // receipt is what is read of an answer.

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// fullRecord has every member that a record can have.
+func fullRecord() queue.Record {
+	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	return queue.Record{
+		N: 7, TS: at, Event: queue.EventDecided, Seq: 42, Of: 3, Place: queue.Place{Seq: 9, Sub: 1},
+		TraceID: "=cmd()", SourceHash: queue.Hash{1}, MatchDecision: "PARTIAL", PartitionKey: "@p\nforged", Amount: "-1042.37",
+		IdempotencyKey: "+k", LedgerEntity: "-E", Currency: "EUR", LineSHA256: queue.Hash{2}, LineBytes: 12,
+		Worker: "w-1", Route: queue.RouteReview, Outcome: "POSTED", By: "alice", Note: `said "yes"`, Reason: "why", Code: queue.CodeRejected,
+		Field: "f", Delivery: 1, FailedAttempts: 2, Unanswered: 3, NotBefore: at, Until: at, Deadline: at, Count: 4, Seqs: []uint64{1, 2},
+		Stderr: "err", Before: []byte(`{"a":1}`), After: []byte(`{"a":2}`), Detail: []byte(`{}`), Peer: &queue.Peer{UID: 1000, GID: 100, PID: 77},
+	}
+}
+
+// TestCSV: every member of a record has a column, and no cell is computed by a
+// spreadsheet, breaks its row, or touches an amount.
+func TestCSV(t *testing.T) {
+	r := fullRecord()
+	line := r.AppendNDJSON(nil)
+	cells, err := csvCells(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, cell := range cells {
+		if cell == "" && csvColumns[i] != "cut" {
+			t.Errorf("the column %s is empty: is it a member?", csvColumns[i])
+		}
+	}
+	for want, column := range map[string]string{
+		"'=cmd()": "trace_id", `'@p\nforged`: "partition_key", "-1042.37": "variance_amount", "'+k": "idempotency_key", "'-E": "ledger_entity",
+		"7": "n", "9.1": "place", "[1,2]": "seqs", `{"a":1}`: "before", "1000": "uid", "77": "pid", `said "yes"`: "note",
+	} {
+		if got := cells[slices.Index(csvColumns, column)]; got != want {
+			t.Errorf("%s is %q, want %q", column, got, want)
+		}
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		t.Fatal(err)
+	}
+	for name := range members {
+		if name != "peer" && !slices.Contains(csvColumns, name) {
+			t.Errorf("the member %s has no column", name)
+		}
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	if err := w.Write(cells); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	if strings.Count(b.String(), "\n") != 1 {
+		t.Errorf("more than one row: %q", b.String())
+	}
+	if _, err := csvCells([]byte("{")); err == nil {
+		t.Error("a record that is none was taken")
+	}
+}
+
+func TestRecordRow(t *testing.T) {
+	r := fullRecord()
+	row, err := recordRow(r.AppendNDJSON(nil), 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(row, "  ")
+	for _, want := range []string{"7  2026-03-02T09:00:00.000000Z  DECIDED", "outcome POSTED", "by alice", `note "said \"yes\""`, "deadline 09:00:00Z", "uid 1000"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if other, _ := recordRow(r.AppendNDJSON(nil), 3); !strings.HasPrefix(other[3], "seq 42  ") {
+		t.Errorf("that it is another message's is not said: %q", other[3])
+	}
+	if out := string(table([][]string{{"a\x1b[2J\nb", "c"}, {"d", ""}})); out != "a\\x1b[2J\\nb  c\nd\n" {
+		t.Errorf("table: %q", out)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for in, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 3*time.Hour + 4*time.Minute: "3h4m", 49 * time.Hour: "2d1h",
+	} {
+		if got := age(in); got != want {
+			t.Errorf("age(%v) = %s, want %s", in, got, want)
+		}
+	}
+	for in, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1023.9 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB", 3 << 40: "3.0 TiB", 1 << 60: "1048576.0 TiB",
+	} {
+		if got := bytesText(in); got != want {
+			t.Errorf("bytesText(%d) = %s, want %s", in, got, want)
+		}
+	}
+	for in, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := number(in); got != want {
+			t.Errorf("number(%d) = %s, want %s", in, got, want)
+		}
+	}
+	for in, want := range map[string]time.Duration{"90m": 90 * time.Minute, "7d": 168 * time.Hour, "0d": 0, "1h30m": 90 * time.Minute, "100000d": 2_400_000 * time.Hour} {
+		if got, ok := parseAge(in); !ok || got != want {
+			t.Errorf("parseAge(%q) = %v, %v, want %v", in, got, ok, want)
+		}
+	}
+	for _, in := range []string{"", "d", "7", "-1h", "-1d", "1.5d", "100001d", "99999999999999999999d", "1w", "soon"} {
+		if got, ok := parseAge(in); ok {
+			t.Errorf("parseAge(%q) = %v", in, got)
+		}
+	}
+	for in, ok := range map[string]bool{"1": true, "18446744073709551615": true, "0": false, "01": false, "+1": false, "-1": false, "1 ": false, "": false, "18446744073709551616": false} {
+		if _, got := parseSeq(in); got != ok {
+			t.Errorf("parseSeq(%q) is %v", in, got)
+		}
+	}
+	if got := moment(api.Time{}); got != "" {
+		t.Errorf("no moment is %q", got)
+	}
+	if got := short("12345", 4); got != "123…" {
+		t.Errorf("short: %q", got)
+	}
+	if got := fmt.Sprint(wrap("a bb ccc", 4)); got != "[a bb ccc]" {
+		t.Errorf("wrap: %q", got)
+	}
+}
