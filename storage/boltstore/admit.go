@@ -142,7 +142,7 @@ func (a *admission) run(receipts []queue.Receipt) error {
 		if err != nil {
 			return fmt.Errorf("look up line %d: %w", i+1, err)
 		}
-		if ok && e.State != ledger.StateForgotten {
+		if ok {
 			known[i] = e
 		}
 	}
@@ -162,11 +162,11 @@ func (a *admission) line(i int, e ledger.Entry) (queue.Receipt, error) {
 	if sub.Fault != nil {
 		return a.quarantine(sub, p)
 	}
-	if e.Seq == 0 {
-		e = a.pending[p.entry.Key] // accepted by an earlier line of this request
+	if newer, ok := a.pending[p.entry.Key]; ok {
+		e = newer // perhaps accepted by an earlier line of this request
 	}
 	switch {
-	case e.Seq == 0:
+	case e.Seq == 0 || e.State == ledger.StateForgotten:
 		return a.accept(sub, p)
 	case e.Fingerprint == p.entry.Fingerprint:
 		return a.duplicate(e)

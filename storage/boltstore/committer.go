@@ -30,9 +30,11 @@ const (
 type operation struct {
 	// apply does the work. It runs in the committer, possibly a second time in
 	// another transaction after the first one was refused and undone, so it must
-	// set its results and not add to them.
+	// set its results and not add to them. An error of one that writes is the end of
+	// the store: what can be refused is refused in the results.
 	apply func(x *txn) error
-	// read marks an operation that changes nothing.
+	// read marks an operation that changes nothing in the file. Its error is its
+	// caller's alone.
 	read bool
 	// admits marks one that is given up when there is no room, so that
 	// settlements still fit.
@@ -174,20 +176,28 @@ func (s *Store) refuseWaiting(err error) {
 	}
 }
 
-// commitGroup applies a group and answers it. The error it returns is the end of
-// the store: its callers have got it too.
+// commitGroup applies a group and answers it: what only looks first, for it needs
+// no sync, and a question that has no answer must not end a transaction. The error
+// it returns is the end of the store: its callers have got it too.
 func (s *Store) commitGroup(group []*operation) error {
-	if onlyReads(group) {
-		return s.readGroup(group)
+	reads, writes := apart(group)
+	if len(reads) > 0 {
+		if err := s.readGroup(reads); err != nil {
+			s.answer(writes, err)
+			return err
+		}
 	}
-	err := s.commitOnce(group)
+	if len(writes) == 0 {
+		return nil
+	}
+	err := s.commitOnce(writes)
 	if errors.Is(err, queue.ErrNoRoom) {
-		return s.commitWithoutAdmits(group, err)
+		return s.commitWithoutAdmits(writes, err)
 	}
 	if err == nil {
 		s.publish()
 	}
-	s.answer(group, err)
+	s.answer(writes, err)
 	return err
 }
 
@@ -198,13 +208,17 @@ func (s *Store) answer(group []*operation, err error) {
 	}
 }
 
-func onlyReads(group []*operation) bool {
+// apart divides a group, in whose memory the writes stay.
+func apart(group []*operation) (reads, writes []*operation) {
+	writes = group[:0]
 	for _, op := range group {
-		if !op.read {
-			return false
+		if op.read {
+			reads = append(reads, op)
+		} else {
+			writes = append(writes, op)
 		}
 	}
-	return true
+	return reads, writes
 }
 
 // commitWithoutAdmits deals with a clean refusal for want of room: what would
