@@ -24,6 +24,10 @@ const (
 	// maxAhead is how many groups without admissions may go before one with them,
 	// while both wait.
 	maxAhead = 4
+	// maxYields is how often callers that are about to ask get the chance to, before a
+	// group without admissions is closed. It is no delay: with nobody about to ask it
+	// costs microseconds.
+	maxYields = 3
 )
 
 // operation is one caller's part of a transaction.
@@ -136,6 +140,10 @@ func (s *Store) nextGroup(ahead int) []*operation {
 	}
 	if !s.group[0].admits {
 		s.collect(s.operations)
+		for range maxYields {
+			runtime.Gosched()
+			s.collect(s.operations)
+		}
 		if ahead < maxAhead {
 			return s.group
 		}
