@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +72,7 @@ func TestHTTP_without_a_status_it_is_unavailable(t *testing.T) {
 		{"reset before a word", raw(t, reset("")), ""},
 		{"not HTTP", raw(t, says("SSH-2.0-OpenSSH_9.2\r\n")), "malformed HTTP"},
 		{"a status that is no number", raw(t, says("HTTP/1.1 OK 200\r\n\r\n")), "malformed HTTP"},
-		{"an endless header", raw(t, says("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeader))), "header"},
+		{"an endless header", raw(t, says("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*maxHeader))), "headers exceeded"},
 		{"a status line with a secret", raw(t, says("HTTP/1.1 verysecret\r\n\r\n")), "redacted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -213,6 +215,34 @@ func TestHTTP_a_try_is_bounded_in_time(t *testing.T) {
 				t.Errorf("after %v: got %+v", time.Since(start), a)
 			}
 		})
+	})
+}
+
+func TestHTTP_connections_are_no_more_than_allowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int64
+		h := newHook(t, HTTPOptions{URL: "http://review.example/", Timeout: 20 * time.Second, Connections: 3, wire: wire{
+			dial: func(context.Context, string, string) (net.Conn, error) {
+				dials.Add(1)
+				ours, theirs := net.Pipe()
+				go io.Copy(io.Discard, theirs) // until ours is closed
+				return ours, nil
+			},
+		}})
+		var tries sync.WaitGroup
+		for i := range 8 {
+			tries.Go(func() {
+				// Who had no connection had no try: the message was not sent.
+				if a := h.Handle(t.Context(), hookDelivery()); a.Verb != queue.Retry && !a.Unavailable {
+					t.Errorf("try %d: got %+v", i, a)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := dials.Load(); n != 3 {
+			t.Errorf("%d connections", n)
+		}
+		tries.Wait()
 	})
 }
 

@@ -275,6 +275,9 @@ func TestHTTP_no_proxy_of_the_environment(t *testing.T) {
 			return nil, net.ErrClosed
 		},
 	}})
+	if h.transport.Proxy != nil { // the variables are read once in a process: a dial proves little
+		t.Error("the transport asks for a proxy")
+	}
 	if a := h.Handle(t.Context(), hookDelivery()); !a.Unavailable || dialed != "tcp review.example:80" {
 		t.Errorf("dialed %q, got %+v", dialed, a)
 	}
