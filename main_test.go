@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,11 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 // TestMain lets the scripts run this program as a process of its own, with real
 // signals, pipes and exit statuses.
 func TestMain(m *testing.M) {
+	// A process with the race detector waits for a second at its end unless told not
+	// to; there are hundreds here.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"breakwater": main})
 }
 

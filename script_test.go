@@ -66,6 +66,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("RUNTIME_DIRECTORY", "")
 	env.Setenv("BREAKWATER_CONFIG", "")
 	env.Setenv("USER", "tester")
+	env.Setenv("GORACE", os.Getenv("GORACE"))
 	env.Setenv("ESC", "\x1b")
 	env.Defer(func() {
 		for _, p := range r.processes {
@@ -125,7 +126,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "USER", "BREAKWATER_CONFIG", "RUNTIME_DIRECTORY", "WORK"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "USER", "BREAKWATER_CONFIG", "RUNTIME_DIRECTORY", "WORK", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	stdout, err := os.Create(ts.MkAbs(args[0] + ".out"))

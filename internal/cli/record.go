@@ -39,9 +39,9 @@ func recordWords(r *queue.Record) string {
 	w.number("unanswered", r.Unanswered)
 	w.text("field", r.Field)
 	w.seq("of", r.Of)
-	w.time("until", &r.Until)
-	w.time("deadline", &r.Deadline)
-	w.time("not before", &r.NotBefore)
+	w.time("until", r.Until, r.TS)
+	w.time("deadline", r.Deadline, r.TS)
+	w.time("not before", r.NotBefore, r.TS)
 	w.number("count", r.Count)
 	if r.Seq == 0 {
 		w.text("key", r.PartitionKey)
@@ -77,10 +77,15 @@ func (w *words) seq(name string, n uint64) {
 
 func (w *words) raw(name string, doc json.RawMessage) { w.text(name, string(doc)) }
 
-// time adds a moment to the second: it is for orientation, the record has it whole.
-func (w *words) time(name string, t *time.Time) {
-	if !t.IsZero() {
-		*w = append(*w, name+" "+t.UTC().Format("15:04:05Z"))
+// time adds a moment to the second, without its date where that is the record's: it
+// is for orientation, the record has it whole.
+func (w *words) time(name string, t, of time.Time) {
+	switch {
+	case t.IsZero():
+	case t.UTC().Format(time.DateOnly) == of.UTC().Format(time.DateOnly):
+		w.text(name, t.UTC().Format("15:04:05Z"))
+	default:
+		w.text(name, t.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 }
 

@@ -21,7 +21,7 @@ func fullRecord() queue.Record {
 		TraceID: "=cmd()", SourceHash: queue.Hash{1}, MatchDecision: "PARTIAL", PartitionKey: "@p\nforged", Amount: "-1042.37",
 		IdempotencyKey: "+k", LedgerEntity: "-E", Currency: "EUR", LineSHA256: queue.Hash{2}, LineBytes: 12,
 		Worker: "w-1", Route: queue.RouteReview, Outcome: "POSTED", By: "alice", Note: `said "yes"`, Reason: "why", Code: queue.CodeRejected,
-		Field: "f", Delivery: 1, FailedAttempts: 2, Unanswered: 3, NotBefore: at, Until: at, Deadline: at, Count: 4, Seqs: []uint64{1, 2},
+		Field: "f", Delivery: 1, FailedAttempts: 2, Unanswered: 3, NotBefore: at.Add(24 * time.Hour), Until: at, Deadline: at, Count: 4, Seqs: []uint64{1, 2},
 		Stderr: "err", Before: []byte(`{"a":1}`), After: []byte(`{"a":2}`), Detail: []byte(`{}`), Peer: &queue.Peer{UID: 1000, GID: 100, PID: 77},
 	}
 }
@@ -78,7 +78,7 @@ func TestRecordRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(row, "  ")
-	for _, want := range []string{"7  2026-03-02T09:00:00.000000Z  DECIDED", "outcome POSTED", "by alice", `note "said \"yes\""`, "deadline 09:00:00Z", "uid 1000"} {
+	for _, want := range []string{"7  2026-03-02T09:00:00.000000Z  DECIDED", "outcome POSTED", "by alice", `note "said \"yes\""`, "deadline 09:00:00Z", "not before 2026-03-03T09:00:00Z", "uid 1000"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}

@@ -44,6 +44,9 @@ type env struct {
 }
 
 func (e *env) run(stop context.Context) error {
+	if len(e.Args) == 2 && e.Args[1] == "--version" {
+		e.Args = []string{e.Args[0], "version"} // what people try first with any program
+	}
 	app := e.app()
 	line, err := arrange(app, e.Args)
 	switch {
