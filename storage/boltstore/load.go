@@ -178,23 +178,27 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 }
 
 // file puts a message into the window. It stops for good at the first one that
-// would have to be parked or for which the window has no room: the walk goes on
-// from there, in transactions that may write.
+// would have to be parked, that has been and now is its key's next, or for which the
+// window has no room: the walk goes on from there, in transactions that may write.
+// (Between two parked messages of a key there may be others, which the walk of the
+// process that parked them had not come to.)
 func (l *loader) file(k *key, ref messageRef, f *flight) {
 	if !l.filing {
 		return
 	}
-	isParked := k.parked > 0 && !ref.place.Less(l.first[k.hash]) && !k.lastParked.Less(ref.place)
-	lease := f != nil && f.leased()
-	full := l.t.windowed >= l.t.windowMax || len(k.window) >= keyWindow || k.parked > 0 && k.lastParked.Less(ref.place)
-	if !lease && !isParked && full {
+	behind := k.parked > 0 && !ref.place.Less(l.first[k.hash])
+	switch {
+	case f != nil && f.leased():
+	case behind && !k.lastParked.Less(ref.place) && l.parkedAlready(k, ref.place.AppendKey(nil)):
+		l.filing = len(k.window) > 0 || !k.movable()
+	case behind, len(k.window) >= keyWindow, l.t.windowed >= l.t.windowMax:
 		l.filing = false
-		return
-	}
-	l.t.walked = ref.place
-	if !lease && !isParked {
+	default:
 		k.window = append(k.window, ref)
 		l.t.windowed++
+	}
+	if l.filing {
+		l.t.walked = ref.place
 	}
 }
 

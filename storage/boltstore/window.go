@@ -126,6 +126,9 @@ func (x *txn) rejoin(k *key, m messageRef) error {
 	if x.t.beyond(m.place) {
 		return nil
 	}
+	if x.t.walked.Less(m.place) {
+		x.t.walked = m.place // a later walk begins behind all that are filed
+	}
 	if first := x.firstParked(k); !first.IsZero() && first.Less(m.place) {
 		return x.park(k, m.place)
 	}

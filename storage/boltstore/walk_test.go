@@ -1,0 +1,137 @@
+package boltstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+// TestWalk_a_message_between_parked_ones_is_not_taken_for_one_of_them stops three
+// processes so that of a held key the first and the later messages are parked, while
+// the walk has not come to those between them.
+func TestWalk_a_message_between_parked_ones_is_not_taken_for_one_of_them(t *testing.T) {
+	p := newParker(t, 8)
+	for i := range 8 {
+		p.admit(fmt.Sprintf("a%d", i))
+	}
+	p.claim(8)
+	p.must(p.h.store.HoldKeys(p.ctx, queue.Action{Now: p.now, By: "op"}, []string{"held"}))
+	for i := range 4 {
+		p.admit("held", fmt.Sprintf("b%d", i))
+	}
+	for range 12 {
+		p.admit("held")
+	}
+	for range 2 { // gives the leases back; then finds a full window before the held key
+		p.h.reopen()
+		p.start()
+	}
+	p.claim(1) // makes room for one message more
+	p.h.reopen()
+	p.start()
+
+	p.must(p.h.store.ReleaseKeys(p.ctx, queue.Action{Now: p.now, By: "op"}, []string{"held"}))
+	last, got := uint64(0), 0
+	for idle := 0; idle < 3; idle++ {
+		for _, d := range p.claim(8) {
+			idle = 0
+			if d.Message.PartitionKey == "held" {
+				if d.Token.Seq < last {
+					t.Errorf("seq %d was handed out after %d", d.Token.Seq, last)
+				}
+				last = d.Token.Seq
+				got++
+			}
+			p.settle(d, queue.Ack)
+		}
+	}
+	if got != 16 {
+		t.Errorf("of 16 messages of the held key %d were handed out", got)
+	}
+}
+
+// TestWalk_a_replayed_message_is_not_met_a_second_time replays dead letters into an
+// empty store, and lets the next message find the window full: the walk that it
+// starts must begin behind them.
+func TestWalk_a_replayed_message_is_not_met_a_second_time(t *testing.T) {
+	p := newParker(t, 4)
+	p.admit("a", "b", "c", "d")
+	for _, d := range p.claim(4) {
+		p.settle(d, queue.Reject)
+	}
+	p.h.reopen()
+	p.start()
+	p.must(p.h.store.Replay(p.ctx, queue.Action{Now: p.now, By: "op"}, []uint64{1, 2, 3, 4}))
+	p.admit("e")
+	got := 0
+	for range 8 {
+		for _, d := range p.claim(2) {
+			p.settle(d, queue.Ack)
+			got++
+		}
+	}
+	if st, err := p.h.store.Status(p.ctx, p.now); err != nil || st.Done != 5 || st.HeldKeys != 0 || got != 5 {
+		t.Errorf("of 5 messages %d were handed out: %+v, %v", got, st, err)
+	}
+}
+
+// parker drives a store with a tiny window.
+type parker struct {
+	h    *harness
+	t    *testing.T
+	ctx  context.Context
+	now  time.Time
+	sent int
+}
+
+func newParker(t *testing.T, window int) *parker {
+	h := newHarness(t, Options{Window: window})
+	t.Cleanup(h.close)
+	p := &parker{h: h, t: t, ctx: context.Background(), now: time.Now()}
+	p.start()
+	return p
+}
+
+func (p *parker) settle(d queue.Delivery, verb queue.Verb) {
+	p.t.Helper()
+	p.must(p.h.store.Settle(p.ctx, queue.SettleRequest{Now: p.now, Settlements: []queue.Settlement{
+		{Token: d.Token, Owner: parkOwner, Verb: verb, Outcome: "OK", At: p.now},
+	}}))
+}
+
+var parkOwner = queue.Owner{Kind: queue.Worker, Name: "w"}
+
+func (p *parker) must(_ any, err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *parker) start() {
+	p.t.Helper()
+	p.must(p.h.store.Start(p.ctx, queue.StartRequest{Now: p.now, Policy: queue.Policy{MaxAttempts: 9, MaxDeliveries: 9}}))
+}
+
+func (p *parker) admit(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.sent++
+		s := submission(p.t, p.sent, 1)
+		s.Message.PartitionKey = key
+		p.must(p.h.store.Admit(p.ctx, queue.AdmitRequest{Now: p.now, Lines: []queue.Submission{s}}))
+	}
+}
+
+func (p *parker) claim(n int) []queue.Delivery {
+	p.t.Helper()
+	res, err := p.h.store.Claim(p.ctx, queue.ClaimRequest{Now: p.now, Wants: []queue.Want{{
+		Owner: parkOwner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: n, Lease: time.Hour,
+	}}})
+	p.must(nil, err)
+	return res.Deliveries[0]
+}
