@@ -37,7 +37,7 @@ var rows = []row{
 			"internal/config", "internal/control", "internal/socket", "internal/metrics", "internal/systemd", "internal/failpoint",
 			"queue", "partition",
 		},
-		tests: []string{"internal/client", "storage/boltstore"},
+		tests: []string{"internal/client", "internal/control/api", "storage/boltstore"},
 		why:   "the wiring: the only package that knows more than one edge",
 	},
 	{
