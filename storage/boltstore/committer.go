@@ -307,7 +307,7 @@ func (s *Store) commitOnce(group []*operation) error {
 		return tx.Rollback() // of nothing; who asked for work and got none costs no sync
 	}
 	if err := guard(tx.Commit); err != nil {
-		return s.judgeCommit(err, before)
+		return s.judgeCommit(err, before, x.clocks)
 	}
 	s.txid = before + 1
 	// A file that was removed, replaced or cut short under us takes commits, and no
@@ -318,8 +318,9 @@ func (s *Store) commitOnce(group []*operation) error {
 	return nil
 }
 
-// judgeCommit decides what a failed commit means.
-func (s *Store) judgeCommit(err error, before uint64) error {
+// judgeCommit decides what a failed commit means; clocks is what it would have
+// ended.
+func (s *Store) judgeCommit(err error, before uint64, clocks []clock) error {
 	after, txErr := s.file.Txid()
 	if txErr != nil {
 		return s.fail("commit", errors.Join(err, txErr))
@@ -327,7 +328,7 @@ func (s *Store) judgeCommit(err error, before uint64) error {
 	if dbfile.Classify(err, before, after) != dbfile.CleanRefusal {
 		return s.fail("commit", err)
 	}
-	if loadErr := s.reload(); loadErr != nil {
+	if loadErr := s.reload(clocks); loadErr != nil {
 		return s.fail("rebuild the tables after a refused commit", errors.Join(err, loadErr))
 	}
 	return fmt.Errorf("%w: %w", queue.ErrNoRoom, err)

@@ -46,6 +46,18 @@ func (f *flight) holding() queue.Holding {
 // token is the right to settle the lease.
 func (f *flight) token() queue.Token { return queue.Token{Seq: f.seq, Fence: f.fence} }
 
+// clock is what the file does not know of a flight: the monotonic readings of its
+// times, and how far a worker's lease was renewed.
+type clock struct {
+	seq, fence          uint64
+	deadline, waitUntil moment
+	waitWall            bool
+}
+
+func (f *flight) clock() clock {
+	return clock{seq: f.seq, fence: f.fence, deadline: f.deadline, waitUntil: f.waitUntil, waitWall: f.waitWall}
+}
+
 // blank reports whether there is nothing worth storing.
 func (f *flight) blank() bool {
 	return !f.leased() && f.deliveries == 0 && f.failed == 0 && f.unanswered == 0 && f.waitUntil.IsZero()

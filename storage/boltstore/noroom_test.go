@@ -85,6 +85,71 @@ func TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing(t *testing.T) {
 	}
 }
 
+// TestNoRoom_a_renewed_lease_outlives_the_refusal_of_its_answer has a worker answer
+// for a lease that it has renewed, in the same group as lines that do not fit.
+func TestNoRoom_a_renewed_lease_outlives_the_refusal_of_its_answer(t *testing.T) {
+	dir := smallDisk(t, "24m")
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, now := context.Background(), time.Now()
+	s := groupStore{openAt(t, filepath.Join(dir, "breakwater.db"), now)}
+	sent := 0
+	admit := func() error {
+		lines := make([]queue.Submission, 500)
+		for i := range lines {
+			sent++
+			lines[i] = submission(t, sent, 50)
+		}
+		_, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines})
+		return err
+	}
+	if err := admit(); err != nil {
+		t.Fatal(err)
+	}
+	worker := queue.Owner{Kind: queue.Worker, Name: "w"}
+	acks := claimFor(t, s.Store, worker, now, 1, time.Minute)
+	_, err := s.Extend(ctx, queue.ExtendRequest{Now: now, Owner: worker, Tokens: []queue.Token{acks[0].Token}, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		err = admit()
+	}
+	if !errors.Is(err, queue.ErrNoRoom) {
+		t.Fatal(err)
+	}
+
+	later := now.Add(30 * time.Minute)
+	acks[0].At = later
+	var res []queue.SettleResult
+	settle := func() (err error) {
+		res, err = s.Settle(ctx, queue.SettleRequest{Now: later, Settlements: acks})
+		return err
+	}
+	for range maxAhead {
+		_ = s.Probe(ctx) // lets the next group have both; there may be no room for it
+	}
+	release := s.hold(t)
+	settled, admitted := s.begin(t, settle), s.begin(t, admit)
+	close(release)
+	if err := <-admitted; !errors.Is(err, queue.ErrNoRoom) {
+		t.Fatalf("the lines: %v", err)
+	}
+	if err := <-settled; err != nil { // no room for it alone either
+		if err := errors.Join(os.Remove(ballast), settle()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res[0].Code != "" {
+		t.Errorf("the answer: %+v", res[0])
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // same checks that all accepted messages are somewhere.
 func same(t *testing.T, s *Store, now time.Time, when string, accepted int64) {
 	t.Helper()
@@ -115,9 +180,13 @@ func claimSome(t *testing.T, s *Store, now time.Time, n int) (acks []queue.Settl
 	if n == 0 {
 		return nil
 	}
-	owner := queue.Owner{Kind: queue.Consumer, Name: "ui"}
+	return claimFor(t, s, queue.Owner{Kind: queue.Consumer, Name: "ui"}, now, n, time.Hour)
+}
+
+func claimFor(t *testing.T, s *Store, owner queue.Owner, now time.Time, n int, lease time.Duration) (acks []queue.Settlement) {
+	t.Helper()
 	res, err := s.Claim(context.Background(), queue.ClaimRequest{Now: now, Wants: []queue.Want{{
-		Owner: owner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: 1, Lease: time.Hour,
+		Owner: owner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: 1, Lease: lease,
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,7 @@ func (x *txn) leave(f *flight) error {
 	if err := x.unplace(f.ref.place, f.seq); err != nil {
 		return err
 	}
+	x.ends(f)
 	x.t.lift(f.key)
 	f.key.leased--
 	f.key.open--
@@ -245,6 +246,7 @@ func (x *txn) forgetWait(seq uint64) error {
 	if f == nil || f.waitUntil.IsZero() {
 		return nil
 	}
+	x.ends(f)
 	f.waitUntil = time.Time{}
 	x.dirty = true
 	return x.saveFlight(f)
@@ -252,6 +254,7 @@ func (x *txn) forgetWait(seq uint64) error {
 
 // unlease makes a message claimable as far as it goes; the key must be lifted.
 func (x *txn) unlease(f *flight) error {
+	x.ends(f)
 	f.key.leased--
 	f.owner, f.fence, f.msg = queue.Owner{}, 0, queue.Stored{}
 	f.deadline, f.length = moment{}, 0

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -208,10 +209,16 @@ func initFile(tx *bolt.Tx) error {
 	)
 }
 
-// reload builds the tables again after a transaction that was undone. Deadlines
-// and backoffs keep the monotonic readings that the file does not have.
-func (s *Store) reload() error {
-	old := s.t
+// reload builds the tables again after a transaction that was undone. Clocks, which
+// the file does not have, are those before it: the tables', unless it ended them.
+func (s *Store) reload(ended []clock) error {
+	clocks := make(map[uint64]clock, len(s.t.flights))
+	for seq, f := range s.t.flights {
+		clocks[seq] = f.clock()
+	}
+	for _, c := range slices.Backward(ended) { // the first of a seq counts
+		clocks[c.seq] = c
+	}
 	err := guard(func() error {
 		return s.file.DB().View(func(tx *bolt.Tx) (err error) {
 			s.t, err = load(tx, s.secret, s.options.Window, nil)
@@ -222,8 +229,8 @@ func (s *Store) reload() error {
 		return err
 	}
 	for seq, f := range s.t.flights {
-		was := old.flights[seq]
-		if was == nil || was.fence != f.fence {
+		was, ok := clocks[seq]
+		if !ok || was.fence != f.fence {
 			continue
 		}
 		if f.leased() {

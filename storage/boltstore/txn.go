@@ -23,9 +23,10 @@ type txn struct {
 	ledger []ledger.Entry // entries to put, in order …
 	// … and the newest of them by key, for who must see them before that.
 	pending map[ledger.Key]ledger.Entry
-	newKeys int64 // what they change in the number of keys that are remembered
-	room    room  // what limits compare with
-	dirty   bool  // something was written that leaves no record
+	newKeys int64   // what they change in the number of keys that are remembered
+	room    room    // what limits compare with
+	dirty   bool    // something was written that leaves no record
+	clocks  []clock // of the flights whose lease or wait it ends, as they were
 
 	// Duplicates answered in this transaction, for its one DUPLICATE_SKIPPED.
 	skipped     int
@@ -67,6 +68,10 @@ func (x *txn) recall(k ledger.Key) (ledger.Entry, bool, error) {
 	}
 	return x.t.ledger.Get(x.tx, k)
 }
+
+// ends notes the clock of a flight before its lease or wait ends, in case this
+// transaction is undone.
+func (x *txn) ends(f *flight) { x.clocks = append(x.clocks, f.clock()) }
 
 // saveFlight writes a flight, or removes it when there is nothing left to store.
 // Every change of one comes with a record.
