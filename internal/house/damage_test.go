@@ -23,11 +23,10 @@ import (
 // specimen is a store with something of everything, stopped cleanly: the files, and
 // what they hold.
 type specimen struct {
-	files   map[string][]byte // by name below var
-	lines   map[uint64]string // the lines of open messages and dead letters, by seq
-	done    []uint64
-	ids     map[uint64]string // idempotency keys
-	receipt string            // the chain's head as a producer was told it, in hexadecimal
+	files map[string][]byte // by name below var
+	lines map[uint64]string // the lines of open messages and dead letters, by seq
+	done  []uint64
+	ids   map[uint64]string // idempotency keys
 }
 
 // storeFiles are the files of a store, below data_dir.
