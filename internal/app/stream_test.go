@@ -1,0 +1,178 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"breakwater/queue"
+)
+
+// commitOf is a commit of one record that reads text.
+func commitOf(text string) queue.Commit {
+	return queue.Commit{Count: 1, Records: []byte(text + "\n")}
+}
+
+func noFailure(t *testing.T) func(error) {
+	return func(err error) { t.Error(err) }
+}
+
+func TestAuditStream_nowhere_costs_nothing(t *testing.T) {
+	s, err := openStream("", nil, noFailure(t))
+	if err != nil || s != nil {
+		t.Fatal(s, err)
+	}
+	s.committed(commitOf("a")) // a nil stream takes everything
+	if s.skippedRecords() != 0 || s.close() != nil {
+		t.Fatal("a stream to nowhere skipped or failed")
+	}
+}
+
+func TestAuditStream_writes_every_commit_in_order(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trail.ndjson")
+	s, err := openStream(path, nil, noFailure(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&want, "record %d\n", i)
+		s.committed(commitOf(fmt.Sprintf("record %d", i)))
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want.String() || s.skippedRecords() != 0 {
+		t.Fatalf("%d bytes, %d skipped (%v)", len(got), s.skippedRecords(), err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v (%v)", info.Mode(), err)
+	}
+}
+
+// TestAuditStream_follows_a_rotation renames the file between two commits, as
+// logrotate does: no record is lost, doubled or split.
+func TestAuditStream_follows_a_rotation(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "trail.ndjson")
+	s, err := openStream(path, nil, noFailure(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&want, "record %d\n", i)
+		s.committed(commitOf(fmt.Sprintf("record %d", i)))
+		if i%5 == 4 {
+			if err := os.Rename(path, fmt.Sprintf("%s.%02d", path, i)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	// The rotated ones first; their names sort after the present one's.
+	for _, name := range append(files[1:], files[0]) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Write(b)
+	}
+	if got.String() != want.String() {
+		t.Fatalf("in %v:\n%s", files, got.String())
+	}
+}
+
+// stuck is a stream's end that takes nothing until it is let go.
+type stuck struct {
+	bytes.Buffer
+	begun, letGo chan struct{}
+}
+
+// Write waits.
+func (s *stuck) Write(b []byte) (int, error) {
+	select {
+	case s.begun <- struct{}{}:
+	default:
+	}
+	<-s.letGo
+	return s.Buffer.Write(b)
+}
+
+func TestAuditStream_that_is_stuck_is_skipped_and_never_waited_for(t *testing.T) {
+	out := &stuck{begun: make(chan struct{}, 1), letGo: make(chan struct{})}
+	s, err := openStream("stdout", out, noFailure(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.committed(commitOf("first"))
+	<-out.begun
+	for range streamQueue + 100 {
+		s.committed(commitOf("more"))
+	}
+	if got := s.skippedRecords(); got != 100 {
+		t.Errorf("%d records were skipped, want 100", got)
+	}
+	close(out.letGo)
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != streamQueue+1 {
+		t.Errorf("%d lines came through, want %d", lines, streamQueue+1)
+	}
+}
+
+func TestAuditStream_bounds_the_bytes_that_wait(t *testing.T) {
+	out := &stuck{begun: make(chan struct{}, 1), letGo: make(chan struct{})}
+	s, err := openStream("stdout", out, noFailure(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.committed(commitOf("first"))
+	<-out.begun
+	big := strings.Repeat("x", streamMaxBytes/4)
+	for range 6 {
+		s.committed(commitOf(big))
+	}
+	if s.skippedRecords() < 2 {
+		t.Errorf("%d skipped; more than streamMaxBytes waits", s.skippedRecords())
+	}
+	close(out.letGo)
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// broken is a stream's end that refuses.
+type broken struct{}
+
+// Write fails.
+func (broken) Write([]byte) (int, error) { return 0, errors.New("no such pipe") }
+
+func TestAuditStream_says_that_it_cannot_write_and_goes_on(t *testing.T) {
+	failures := make(chan error, 10)
+	s, err := openStream("stdout", broken{}, func(err error) { failures <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.committed(commitOf("a"))
+	if err := <-failures; err == nil {
+		t.Fatal("no failure was told")
+	}
+	s.committed(commitOf("b"))
+	<-failures
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
