@@ -5,14 +5,16 @@
 #
 #   breakwater config check     every problem at once, with its line
 #   breakwater config show      what is in force
-#   breakwater reload           takes a changed file; so does SIGHUP
+#
+# A change is taken at the next start, and recorded in the trail.
 #
 # Everything may be left out. A line that begins with # shows a key whose default depends on
 # another one, or an example. Numbers are whole, without quotes; the unit is the end of the
 # key's name: _ms milliseconds, _s seconds, _h hours, _bytes bytes. Relative paths count from
 # this file's folder. Nothing is computed: no variables, no functions, no ${…}.
 #
-# "Restart" marks what a reload refuses to change; then nothing of the new file is applied.
+# "Restart" marks what will go on to need one when a running breakwater can read its file again,
+# which this version cannot.
 
 # The folder of the durable state, mode 0700. Restart.
 data_dir = "./var"

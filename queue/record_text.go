@@ -2,6 +2,7 @@ package queue
 
 import (
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -66,7 +67,8 @@ func appendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r) // a bad byte was decoded as U+FFFD
 }
 
-// appendEscape appends the escape of a character below U+10000.
+// appendEscape appends the escape of a character, from U+10000 on that of its two
+// surrogates (RFC 8259, 7).
 func appendEscape(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':
@@ -77,6 +79,10 @@ func appendEscape(dst []byte, r rune) []byte {
 		return append(dst, '\\', 'r')
 	case '\t':
 		return append(dst, '\\', 't')
+	}
+	if r > 0xffff {
+		high, low := utf16.EncodeRune(r)
+		return appendEscape(appendEscape(dst, high), low)
 	}
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
@@ -93,10 +99,13 @@ func hidden(r rune) bool {
 	case r < 0x200b:
 		return r == 0x61c || r == 0x180e
 	case r <= 0x200f, // zero width, directional marks
-		r >= 0x2028 && r <= 0x202e, // line and paragraph separator, embeddings
-		r >= 0x2060 && r <= 0x206f, // joiners, isolates
-		r == 0xfeff,                // byte order mark
-		r >= 0xfff9 && r <= 0xfffb: // interlinear annotation
+		r >= 0x2028 && r <= 0x202e,   // line and paragraph separator, embeddings
+		r >= 0x2060 && r <= 0x206f,   // joiners, isolates
+		r == 0xfeff,                  // byte order mark
+		r >= 0xfff9 && r <= 0xfffb,   // interlinear annotation
+		r >= 0x1bca0 && r <= 0x1bca3, // shorthand format controls
+		r >= 0x1d173 && r <= 0x1d17a, // musical format controls
+		r >= 0xe0000 && r <= 0xe007f: // tags: text that no terminal shows
 		return true
 	}
 	return false

@@ -173,7 +173,7 @@ func (s *Store) loadProgress(done int64) {
 // fileError names the file in what is wrong with it, with the hint that helps.
 func fileError(path string, err error) error {
 	e := &dbfile.FileError{Kind: dbfile.ErrDamaged, Path: path, Err: err,
-		Hint: "take the newest archive into service: breakwater serve --restore"}
+		Hint: "put your last good copy in its place and start with \"breakwater serve --restore\""}
 	switch {
 	case errors.Is(err, errNotOurs):
 		e.Kind, e.Hint = dbfile.ErrForeign, "set store.path to another file"

@@ -120,11 +120,11 @@ func defaultHint(k Kind) string {
 	case ErrLocked:
 		return "stop the other one first; commands for a running store go through its control socket"
 	case ErrEmpty:
-		return "restore it from an archive; only if it never held anything, remove it and it is created anew"
+		return "put your last good copy in its place and start with \"breakwater serve --restore\"; only if it never held anything, remove it and it is created anew"
 	case ErrForeign:
 		return "check store.path in the configuration; the file was left as it is"
 	case ErrTruncated, ErrDamaged:
-		return "restore the newest archive with \"breakwater serve --restore\"; keep this file for inspection, it was left as it is"
+		return "put your last good copy in its place and start with \"breakwater serve --restore\"; keep this file for inspection, it was left as it is"
 	case ErrNewer:
 		return "install the version that wrote it, or a later one"
 	case ErrNotRegular:
