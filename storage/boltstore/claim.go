@@ -44,12 +44,14 @@ func (x *txn) claim(r *queue.ClaimRequest) (res queue.ClaimResult, err error) {
 	if err := x.walk(); err != nil {
 		return res, err
 	}
+	t.starved = false
 	for i := range r.Wants {
 		if res.Deliveries[i], err = x.grant(&r.Wants[i], r.Now, &res); err != nil {
 			return res, err
 		}
+		t.starved = t.starved || len(res.Deliveries[i]) < r.Wants[i].Max
 	}
-	res.More = res.More || !t.walkedAll && t.windowed < t.windowMax
+	res.More = res.More || !t.walkedAll && t.roomy()
 	res.Next = t.next(r.Now)
 	return res, nil
 }

@@ -34,6 +34,7 @@ type tables struct {
 	windowed  int         // messages in all windows
 	walked    queue.Place // all up to here are filed
 	walkedAll bool        // and there are none after it
+	starved   bool        // the last claim left something wanted
 
 	asides     []*key     // keys that are set aside from somebody, and some that were
 	candidates candidates // reused by claims

@@ -79,6 +79,40 @@ func TestWalk_a_replayed_message_is_not_met_a_second_time(t *testing.T) {
 	}
 }
 
+// TestWalk_what_nobody_takes_hides_nothing fills the window with exceptions of a
+// route on which nobody works.
+func TestWalk_what_nobody_takes_hides_nothing(t *testing.T) {
+	p := newParker(t, 8)
+	for i := range 3 * 20 {
+		p.admit(fmt.Sprintf("review-%d", i%20))
+	}
+	p.submit(func(m *queue.Message) { m.PartitionKey, m.Route = "auto", queue.AutoResolve })
+	got := 0
+	for more, rounds := true, 0; more && rounds < 100; rounds++ {
+		var list []queue.Delivery
+		list, more = p.claimOf(queue.RoutesOf(queue.AutoResolve), 2)
+		got += len(list)
+	}
+	if got != 1 {
+		t.Errorf("of the route that somebody works on %d were handed out", got)
+	}
+	last := map[string]uint64{}
+	for list := p.claim(8); len(list) > 0; list = p.claim(8) {
+		for _, d := range list {
+			if key := d.Message.PartitionKey; d.Token.Seq < last[key] {
+				t.Errorf("of %s seq %d was handed out after %d", key, d.Token.Seq, last[key])
+			} else {
+				last[key] = d.Token.Seq
+			}
+			p.settle(d, queue.Ack)
+			got++
+		}
+	}
+	if got != 61 {
+		t.Errorf("of 61 exceptions %d were handed out", got)
+	}
+}
+
 // parker drives a store with a tiny window.
 type parker struct {
 	h    *harness
@@ -120,18 +154,29 @@ func (p *parker) start() {
 func (p *parker) admit(keys ...string) {
 	p.t.Helper()
 	for _, key := range keys {
-		p.sent++
-		s := submission(p.t, p.sent, 1)
-		s.Message.PartitionKey = key
-		p.must(p.h.store.Admit(p.ctx, queue.AdmitRequest{Now: p.now, Lines: []queue.Submission{s}}))
+		p.submit(func(m *queue.Message) { m.PartitionKey = key })
 	}
+}
+
+func (p *parker) submit(change func(*queue.Message)) {
+	p.t.Helper()
+	p.sent++
+	s := submission(p.t, p.sent, 1)
+	change(&s.Message)
+	p.must(p.h.store.Admit(p.ctx, queue.AdmitRequest{Now: p.now, Lines: []queue.Submission{s}}))
 }
 
 func (p *parker) claim(n int) []queue.Delivery {
 	p.t.Helper()
+	list, _ := p.claimOf(queue.RoutesOf(queue.Routes[:]...), n)
+	return list
+}
+
+func (p *parker) claimOf(routes queue.RouteSet, n int) (list []queue.Delivery, more bool) {
+	p.t.Helper()
 	res, err := p.h.store.Claim(p.ctx, queue.ClaimRequest{Now: p.now, Wants: []queue.Want{{
-		Owner: parkOwner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: n, Lease: time.Hour,
+		Owner: parkOwner, Slots: partition.AllSlots(), Routes: routes, Max: n, PerKey: n, Lease: time.Hour,
 	}}})
 	p.must(nil, err)
-	return res.Deliveries[0]
+	return res.Deliveries[0], res.More
 }

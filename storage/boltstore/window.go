@@ -12,12 +12,13 @@ import (
 // so held in memory is bounded by windowMax. A key that takes more than its share,
 // or that cannot move while the window is full, has its messages listed in the
 // parked bucket instead (a pointer of 24 bytes or so, not the message), and is
-// served from there. So nothing is walked twice, and neither a hot key nor ten
-// thousand held ones keep the walk from reaching the others.
+// served from there. So nothing is walked twice, and neither a hot key, nor ten
+// thousand held ones, nor a route that nobody works on keep the walk from reaching
+// the others.
 
 const (
 	// defaultWindow is how many messages all windows hold together, about 24
-	// bytes each.
+	// bytes each, beside a head for every open key.
 	defaultWindow = 1 << 16
 	// keyWindow is one key's share: enough for the largest claim.
 	keyWindow = 1024
@@ -30,6 +31,11 @@ const (
 	walkStep  = 4096
 	evictStep = 256
 )
+
+// roomy reports whether the walk may go on: while the window has room, or when what
+// fills it is not what somebody wants. Then it files the heads of keys that have
+// nothing at hand, and parks what is not a head.
+func (t *tables) roomy() bool { return t.windowed < t.windowMax || t.starved }
 
 // crowded reports whether the window is so full that what can't move must leave.
 func (t *tables) crowded() bool { return t.windowed >= t.windowMax/4*3 }
@@ -54,7 +60,8 @@ func (x *txn) enter(k *key, m messageRef) error {
 // shelve puts the next message of the walk into its key's window, or parks it.
 func (x *txn) shelve(k *key, m messageRef) error {
 	share := min(keyWindow, max(1, x.t.windowMax/2))
-	if k.parked > 0 || len(k.window) >= share || (k.held() && x.t.crowded()) {
+	full := x.t.windowed >= x.t.windowMax && len(k.window) > 0 // a head always has room
+	if k.parked > 0 || full || len(k.window) >= share || (k.held() && x.t.crowded()) {
 		return x.park(k, m.place)
 	}
 	k.window = append(k.window, m)
@@ -156,7 +163,7 @@ func (x *txn) walk() error {
 		at, rec = c.Next()
 	}
 	for step := 0; at != nil; at, rec = c.Next() {
-		if t.windowed >= t.windowMax || step == walkStep {
+		if !t.roomy() || step == walkStep {
 			return nil
 		}
 		step++
