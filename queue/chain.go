@@ -165,6 +165,9 @@ func (w *BlockWriter) Blocks() []Block {
 	return w.blocks
 }
 
+// OpenBlock returns the number of the block that the record added last lies in.
+func (w *BlockWriter) OpenBlock() uint64 { return w.head.Block + 1 }
+
 // Len returns how many records the commit has so far.
 func (w *BlockWriter) Len() int {
 	n := int(w.count)

@@ -123,6 +123,8 @@ func TestBlockWriter(t *testing.T) {
 		for _, sizes := range commits {
 			w.Reset(head, n)
 			var want []byte
+			var in []uint64 // which block each record went into
+			first := n + 1
 			for _, size := range sizes {
 				n++
 				r := Record{Event: EventStarted, Reason: "r", Detail: []byte(`"` + strings.Repeat("x", size) + `"`)}
@@ -130,6 +132,7 @@ func TestBlockWriter(t *testing.T) {
 					t.Fatalf("numbered %d and %d, want %d", got, r.N, n)
 				}
 				want = r.AppendNDJSON(want)
+				in = append(in, w.OpenBlock())
 			}
 			if w.Len() != len(sizes) || w.Size() != len(want) {
 				t.Fatalf("%d records of %d bytes, want %d of %d", w.Len(), w.Size(), len(sizes), len(want))
@@ -139,6 +142,11 @@ func TestBlockWriter(t *testing.T) {
 			for _, b := range blocks {
 				if err := v.Add(b); err != nil {
 					t.Fatal(err)
+				}
+				for i := b.FirstN; i <= b.LastN(); i++ {
+					if in[i-first] != b.Number {
+						t.Fatalf("record %d was said to lie in block %d and lies in %d", i, in[i-first], b.Number)
+					}
 				}
 			}
 			if !bytes.Equal(w.Plain(), want) || w.Head() != v.Head() || w.LastN() != n || v.LastN() != n {

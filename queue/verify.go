@@ -14,6 +14,10 @@ import (
 // else was shown does: VerifyOptions.Witness), nor that the host was honest when
 // it wrote.
 type Verifier struct {
+	// Visit, if set, is called for each record of the chain as far as it is proven,
+	// in order: for what a store keeps beside the trail.
+	Visit func(Record)
+
 	chain ChainVerifier
 	out   Verification
 	head  Head
@@ -155,6 +159,9 @@ func (v *Verifier) wrong(r *Record, format string, args ...any) {
 // record plays one record.
 func (v *Verifier) record(r Record) {
 	v.out.Events[r.Event]++
+	if v.Visit != nil {
+		v.Visit(r)
+	}
 	switch {
 	case r.Event == EventAccepted || r.Event == EventQuarantined:
 		v.first(&r)

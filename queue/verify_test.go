@@ -64,6 +64,23 @@ func TestVerifier_a_sound_trail_has_no_findings(t *testing.T) {
 	}
 }
 
+func TestVerifier_hands_every_record_on(t *testing.T) {
+	trail := writeTrail(3, 50, 7)
+	v := NewVerifier(VerifyOptions{}, trail[len(trail)-1].Head(), 0)
+	n := uint64(0)
+	v.Visit = func(r Record) {
+		if n++; r.N != n {
+			t.Fatalf("record %d after %d", r.N, n-1)
+		}
+	}
+	for _, b := range trail {
+		v.Block(b.Number, AppendBlock(nil, b, true))
+	}
+	if n != 60 {
+		t.Fatalf("%d records of 60", n)
+	}
+}
+
 // TestVerifier_finds_what_breaks_a_promise changes one record of a sound trail and
 // wants to be told.
 func TestVerifier_finds_what_breaks_a_promise(t *testing.T) {

@@ -96,18 +96,22 @@ var rows = []row{
 	},
 	{
 		pkg: "storage/boltstore", planned: true,
-		own: []string{"storage/boltstore/ledger", "storage/boltstore/dbfile", "internal/failpoint", "queue", "partition"},
+		own: []string{"storage/boltstore/bloom", "storage/boltstore/ledger", "storage/boltstore/dbfile", "internal/failpoint", "queue", "partition"},
 		why: "the backlog, leases, dead letters and trail in one bbolt file",
 	},
 	{
 		pkg: "storage/boltstore/ledger", planned: true,
-		own: []string{"internal/failpoint", "queue"},
+		own: []string{"storage/boltstore/bloom", "internal/failpoint", "queue"},
 		why: "what is remembered of keys, log-structured; a box with its own format, used by boltstore only",
 	},
 	{
 		pkg: "storage/boltstore/dbfile", planned: true,
 		own: []string{"internal/failpoint", "queue"},
 		why: "opening, checking and creating the file, before a store is read from it; queue for the codes",
+	},
+	{
+		pkg: "storage/boltstore/bloom",
+		why: "a filter over hashes, for ledger and trail; it knows neither",
 	},
 	{
 		pkg: "storage/memstore", planned: true,

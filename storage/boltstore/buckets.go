@@ -15,6 +15,10 @@ var (
 	bucketDead      = []byte("dead")      // seq → dead letter
 	bucketHeld      = []byte("held")      // partition key → operator's hold
 	bucketAudit     = []byte("audit")     // block number → block of the trail
+
+	// bucketTrailIndex: number of a span's last block → what is in the span. It only
+	// saves reading, and the first start makes it, so a file may be without.
+	bucketTrailIndex = []byte("trail_index")
 )
 
 // allBuckets is what a new file gets; the ledger adds its own.

@@ -14,8 +14,9 @@
 // # Everything is appended
 //
 // Messages lie in the order of their places, the ledger is a log with sorted
-// segments (package ledger), the trail is a list of blocks. Only what is in flight
-// is written in place. docs/format.md lists every bucket, key and value.
+// segments (package ledger), the trail is a list of blocks, with a filter for each
+// MiB of them that says what is not in it (span.go). Only what is in flight is
+// written in place. docs/format.md lists every bucket, key and value.
 //
 // # Tables in memory
 //

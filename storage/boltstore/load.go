@@ -16,11 +16,11 @@ import (
 // load builds the tables from the file, in a read-only transaction: the small
 // buckets first, then one walk over the backlog, which counts every key's messages
 // and fills the window as far as it reaches. progress may be nil.
-func load(tx *bolt.Tx, secret [32]byte, windowMax int, progress func(done int64)) (*tables, error) {
-	t := newTables(secret, windowMax)
+func load(tx *bolt.Tx, secret [32]byte, o *Options, progress func(done int64)) (*tables, error) {
+	t := newTables(secret, o)
 	l := loader{txn: &txn{t: t, tx: tx, b: bucketsOf(tx)}, progress: progress}
 	for _, step := range [...]func() error{
-		l.counters, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish,
+		l.counters, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish, l.spans,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("load: %w", err)

@@ -132,7 +132,8 @@ func (s *Store) settled(ctx context.Context, seq uint64) (e queue.Exception, err
 		if r.Seq == seq {
 			e.Fold(&r)
 		}
-		return ctx.Err() == nil
+		// What comes after its end tells of answers that changed nothing.
+		return e.State != queue.Done && e.State != queue.Discarded && ctx.Err() == nil
 	})
 	if err == nil && e.Seq == 0 {
 		err = queue.ErrNotFound

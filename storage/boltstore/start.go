@@ -32,6 +32,9 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 			return res, err
 		}
 	}
+	if err := x.indexTrail(); err != nil {
+		return res, err
+	}
 	if r.Restored {
 		if err := x.restore(r); err != nil {
 			return res, err

@@ -37,6 +37,7 @@ type Options struct {
 	Progress func(step string, done, total int64)
 
 	readOnly bool
+	spans    spanLimits // zero: defaultSpans
 }
 
 // Report is what opening found, for the log.
@@ -84,6 +85,8 @@ type Store struct {
 	readers sync.RWMutex
 	gone    bool
 
+	spansOpened atomic.Int64 // by queries, so that a test can count
+
 	// The committer's own.
 	txid    uint64 // of the last commit
 	t       *tables
@@ -105,6 +108,9 @@ func OpenCopy(o Options) (*Store, error) { return open(o, true) }
 func open(o Options, readOnly bool) (*Store, error) {
 	if o.Window <= 0 {
 		o.Window = defaultWindow
+	}
+	if o.spans == (spanLimits{}) {
+		o.spans = defaultSpans
 	}
 	o.readOnly = readOnly
 	f, err := dbfile.Open(dbfile.Options{
@@ -155,7 +161,7 @@ func (s *Store) admitFile(readOnly bool) error {
 				return err
 			}
 		}
-		s.t, err = load(tx, s.secret, s.options.Window, s.loadProgress)
+		s.t, err = load(tx, s.secret, &s.options, s.loadProgress)
 		return err
 	})
 	if err != nil || readOnly {
@@ -221,7 +227,7 @@ func (s *Store) reload(ended []clock) error {
 	}
 	err := guard(func() error {
 		return s.file.DB().View(func(tx *bolt.Tx) (err error) {
-			s.t, err = load(tx, s.secret, s.options.Window, nil)
+			s.t, err = load(tx, s.secret, &s.options, nil)
 			return err
 		})
 	})

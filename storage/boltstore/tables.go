@@ -18,6 +18,7 @@ type tables struct {
 	flights map[uint64]*flight
 	ready   *shelves
 	turn    uint64
+	spans   spanWriter
 	waits   waits
 	depth   depths
 	pause   *queue.Pause
@@ -40,9 +41,9 @@ type tables struct {
 	candidates candidates // reused by claims
 }
 
-func newTables(secret [32]byte, windowMax int) *tables {
+func newTables(secret [32]byte, o *Options) *tables {
 	return &tables{
-		secret: secret, windowMax: windowMax, ready: new(shelves),
+		secret: secret, windowMax: o.Window, ready: new(shelves), spans: newSpanWriter(o.spans),
 		keys: map[keyHash]*key{}, flights: map[uint64]*flight{}, letters: map[uint64]int64{},
 	}
 }

@@ -19,83 +19,123 @@ import (
 const trailPage = 64
 
 // Trail calls fn for records; see [queue.Reader]. It reads in transactions of its
-// own, in the caller's goroutine, and disturbs nobody.
+// own, in the caller's goroutine, and disturbs nobody. A query for a message, a
+// trace, a key or a time reads only the spans of blocks that may have it.
 func (s *Store) Trail(ctx context.Context, q queue.TrailQuery, fn func(queue.Record) bool) error {
-	needle := needleOf(&q)
 	after := q.AfterN
 	if q.Seq > 0 {
 		after = max(after, q.Seq-1) // every seq before it left a record before its first
 	}
-	next, err := s.firstBlock(after)
-	for err == nil && next != 0 {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		var blocks []queue.Block
-		if blocks, next, err = s.blocks(next); err != nil {
-			break
-		}
-		for _, b := range blocks {
-			if needle != nil && !bytes.Contains(b.Plain, needle) {
-				continue
-			}
-			if err = scanBlock(b, &q, fn); err != nil {
-				break
-			}
-		}
+	first, err := s.firstBlock(after)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, errStop) {
-		return nil
-	}
-	return err
-}
-
-// needleOf returns bytes that every record the query selects must contain, so
-// that whole blocks can be passed over without decoding; nil if there are none.
-func needleOf(q *queue.TrailQuery) []byte {
-	switch {
-	case q.Seq != 0:
-		return strconv.AppendUint(nil, q.Seq, 10)
-	case q.Event != "":
-		return []byte(q.Event)
+	w := trailWalk{s: s, q: q, needle: needleOf(&q), sieve: sieveOf(&q), next: first}
+	for w.next != 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		page, err := w.page()
+		if err != nil {
+			return err
+		}
+		for _, b := range page {
+			if err := w.scan(b, fn); errors.Is(err, errStop) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// scanBlock hands the records that the query selects to fn.
-func scanBlock(b queue.Block, q *queue.TrailQuery, fn func(queue.Record) bool) error {
-	for r, err := range b.Records() {
+// trailWalk is one query under way.
+type trailWalk struct {
+	s      *Store
+	q      queue.TrailQuery
+	needle []byte
+	sieve  *sieve
+	next   uint64 // the block to go on with; 0: the end was reached
+	opened uint64 // the last block of the span that was opened last
+}
+
+// page copies out the next blocks that may have what is asked for, as many as one
+// transaction may. There may be none although the end is not reached.
+func (w *trailWalk) page() (page []queue.Block, err error) {
+	err = w.s.view(func(tx *bolt.Tx) error {
+		blocks, spans := tx.Bucket(bucketAudit).Cursor(), newSpanReader(tx, w.sieve)
+		for {
+			r, ok := spans.seek(w.next)
+			if w.next = r.from; !ok {
+				return nil
+			}
+			w.count(r)
+			at, data := blocks.Seek(seqKey(r.from))
+			for ; at != nil && binary.BigEndian.Uint64(at) <= r.to; at, data = blocks.Next() {
+				number := binary.BigEndian.Uint64(at)
+				if len(page) == trailPage {
+					w.next = number
+					return nil
+				}
+				b, err := queue.ParseBlock(number, data)
+				if err != nil {
+					return fmt.Errorf("%w: %w", queue.ErrDamaged, err)
+				}
+				page = append(page, b)
+			}
+			if at == nil {
+				w.next = 0
+				return nil
+			}
+			w.next = r.to + 1
+		}
+	})
+	return page, err
+}
+
+// count counts a range of blocks as opened, once.
+func (w *trailWalk) count(r blockRange) {
+	if r.to != w.opened {
+		w.opened = r.to
+		w.s.spansOpened.Add(1)
+	}
+}
+
+// scan hands the block's records that the query selects to fn.
+func (w *trailWalk) scan(b queue.Block, fn func(queue.Record) bool) error {
+	if !bytes.Contains(b.Plain, w.needle) {
+		return nil
+	}
+	for line := range b.Lines() {
+		if !bytes.Contains(line, w.needle) {
+			continue
+		}
+		r, err := queue.ParseRecord(line)
 		if err != nil {
 			return fmt.Errorf("block %d of the trail: %w: %w", b.Number, queue.ErrDamaged, err)
 		}
-		if q.Matches(&r) && !fn(r) {
+		if w.q.Matches(&r) && !fn(r) {
 			return errStop
 		}
 	}
 	return nil
 }
 
-// blocks copies one page of blocks from number from on; next is where the page
-// after it begins, 0 at the end.
-func (s *Store) blocks(from uint64) (page []queue.Block, next uint64, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketAudit).Cursor()
-		for at, data := c.Seek(seqKey(from)); at != nil; at, data = c.Next() {
-			number := binary.BigEndian.Uint64(at)
-			if len(page) == trailPage {
-				next = number
-				return nil
-			}
-			b, err := queue.ParseBlock(number, data)
-			if err != nil {
-				return fmt.Errorf("%w: %w", queue.ErrDamaged, err)
-			}
-			b.Plain = bytes.Clone(b.Plain)
-			page = append(page, b)
+// needleOf returns bytes that the line of every record the query selects must
+// contain, so that others need not be decoded: the rarest that there are; none if
+// there is no such thing.
+func needleOf(q *queue.TrailQuery) []byte {
+	for _, text := range [...]string{q.TraceID, q.PartitionKey} {
+		// What has no character that needs an escape is spelled in one way only.
+		if quoted := queue.AppendText(nil, text); text != "" && len(quoted) == len(text)+2 {
+			return quoted
 		}
-		return nil
-	})
-	return page, next, err
+	}
+	if q.Seq != 0 {
+		return strconv.AppendUint(nil, q.Seq, 10)
+	}
+	return []byte(q.Event)
 }
 
 // firstBlock finds the block that holds the record after afterN, by halving: the

@@ -37,8 +37,12 @@ type txn struct {
 // seqKey is a message's key in buckets by seq.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(make([]byte, 0, 8), seq) }
 
-// record adds a record to the trail of this transaction.
-func (x *txn) record(r queue.Record) { x.trail.Add(&r) }
+// record adds a record to the trail of this transaction, and to its index.
+func (x *txn) record(r queue.Record) {
+	before := x.trail.Size()
+	x.trail.Add(&r)
+	x.t.spans.add(&r, x.trail.OpenBlock(), x.trail.Size()-before)
+}
 
 // skip counts a duplicate.
 func (x *txn) skip(of uint64, now time.Time) {
@@ -108,6 +112,9 @@ func (x *txn) finish() error {
 		if err := x.b.audit.Put(seqKey(block.Number), queue.AppendBlock(nil, block, true)); err != nil {
 			return fmt.Errorf("write block %d of the trail: %w", block.Number, err)
 		}
+	}
+	if err := x.t.spans.write(x.tx); err != nil {
+		return err
 	}
 	c := &x.t.count
 	c.head, c.lastN = x.trail.Head(), x.trail.LastN()

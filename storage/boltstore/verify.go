@@ -38,6 +38,7 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 // verifyTrail feeds the chain to the verifier, up to the block that was its head
 // when the verification began.
 func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64, progress func(done, total int64)) error {
+	spans := newSpanCheck(v)
 	for next := uint64(1); next != 0 && next <= last; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -56,6 +57,7 @@ func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64,
 					next = number
 					return nil
 				}
+				spans.enter(tx, number)
 				v.Block(number, data)
 			}
 			return nil

@@ -20,7 +20,7 @@ import (
 // everything must have been handed out.
 func TestWindow_order_survives_a_window_that_is_far_too_small(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		d := newDriver(rt, t, rapid.IntRange(1, 12).Draw(rt, "window"))
+		d := newDriver(rt, t, Options{Window: rapid.IntRange(1, 12).Draw(rt, "window")})
 		defer d.h.close()
 		for range rapid.IntRange(20, 60).Draw(rt, "steps") {
 			d.step()
@@ -47,8 +47,8 @@ type driver struct {
 
 const windowKeys = 6
 
-func newDriver(rt *rapid.T, t *testing.T, window int) *driver {
-	d := &driver{T: rt, h: newHarness(t, Options{Window: window}), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+func newDriver(rt *rapid.T, t *testing.T, o Options) *driver {
+	d := &driver{T: rt, h: newHarness(t, o), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	d.start()
 	return d
 }
@@ -99,8 +99,8 @@ func (d *driver) admit(n int) {
 		if rapid.IntRange(0, 7).Draw(d.T, "scheduled") == 0 {
 			scheduled = fmt.Sprintf(`,"not_before":%q`, d.now.Add(2*time.Second).Format(time.RFC3339))
 		}
-		line := fmt.Appendf(nil, `{"idempotency_key":"k%d","trace_id":"t","partition_key":"p%d","ledger_entity":"e","match_decision":"PARTIAL","variance_amount":"1.00","priority":%d%s}`,
-			d.sent, rapid.IntRange(0, windowKeys-1).Draw(d.T, "key"), rapid.IntRange(4, 6).Draw(d.T, "priority"), scheduled)
+		line := fmt.Appendf(nil, `{"idempotency_key":"k%d","trace_id":"t%d","partition_key":"p%d","ledger_entity":"e","match_decision":"PARTIAL","variance_amount":"1.00","priority":%d%s}`,
+			d.sent, d.sent/3, rapid.IntRange(0, windowKeys-1).Draw(d.T, "key"), rapid.IntRange(4, 6).Draw(d.T, "priority"), scheduled)
 		m, err := queue.ParseLine(line)
 		d.must(err)
 		lines[i] = queue.Submission{Message: m, LineBytes: int64(len(line)), LineHash: queue.LineHash(line)}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/storage/boltstore/bloom"
 )
 
 // A filter says which keys a segment does not hold. It is a bloom filter in
@@ -14,22 +16,18 @@ import (
 // how many records it will leave), survives a crash half-made, and is rebuilt,
 // when damaged, from one run of blocks and not from the whole segment.
 //
-// Within a piece all bits of a key lie in one cache line ("blocked bloom
-// filter", Putze, Sanders and Singler 2007): a key that is absent costs one
-// cache miss a segment. A library's filter was the road not taken: it would
-// hash again what is a hash already, and spread its probes over the memory.
+// Neighbouring runs hold neighbouring keys, so a key is looked for in one piece
+// only. What a piece is made of, and why, package bloom says.
 type filter struct {
 	bits []uint64 // pieceWords for each run
 	last []uint64 // high half of each run's last key, ascending
 }
 
 const (
-	lineWords  = 8  // a cache line: 512 bits
 	pieceLines = 31 // so that two pieces with their bbolt overhead fill a 4 KiB page
-	pieceWords = pieceLines * lineWords
-	// runRecords closes a run: 10 bits a record, about 1 % false positives.
-	runRecords = pieceWords * 64 / 10
-	probes     = 6 // bits set per key; 9 bits of the key's low half choose each
+	pieceWords = pieceLines * bloom.LineWords
+	// runRecords closes a run: about 1 % false positives.
+	runRecords = pieceWords * 64 / bloom.BitsPerKey
 )
 
 // piece is the filter of one run, with what is known of the run.
@@ -40,34 +38,13 @@ type piece struct {
 	bytes   int // of the blocks' values
 }
 
-// line returns the cache line of k. It must not depend on the leading bits,
-// which all keys of a run share.
-func line(words []uint64, k Key) *[lineWords]uint64 {
-	spread := uint64(uint32(k.high()))
-	return (*[lineWords]uint64)(words[int(spread*pieceLines>>32)*lineWords:])
-}
+// spreadOf chooses the key's cache line in a piece. It must not depend on the
+// leading bits, which all keys of a run share.
+func spreadOf(k Key) uint32 { return uint32(k.high()) }
 
 func (p *piece) add(k Key) {
-	words := line(p.bits[:], k)
-	for i, low := 0, k.low(); i < probes; i, low = i+1, low>>9 {
-		words[low>>6%lineWords] |= 1 << (low & 63)
-	}
+	bloom.Filter(p.bits[:]).Add(spreadOf(k), k.low())
 	p.records++
-}
-
-// mayHold says whether k can be among the keys added to the piece. It looks at
-// all bits without a branch: to stop at the first zero would be a guess that
-// the processor gets wrong half the time, just when it waits for memory. This
-// way it goes ahead to the next segment's filter meanwhile: measured with ten
-// million keys in 8 segments, half the time.
-func mayHold(words []uint64, k Key) bool {
-	bits, low := line(words, k), k.low()
-	all := bits[low>>6%lineWords] >> (low & 63)
-	for range probes - 1 {
-		low >>= 9
-		all &= bits[low>>6%lineWords] >> (low & 63)
-	}
-	return all&1 != 0
 }
 
 // grow makes room for so many more records, so that a large filter is not
@@ -87,7 +64,7 @@ func (f *filter) add(p *piece, last Key) {
 func (f *filter) may(k Key) bool {
 	h := k.high()
 	for i := f.run(h); i < len(f.last); i++ {
-		if mayHold(f.bits[i*pieceWords:][:pieceWords], k) {
+		if bloom.Filter(f.bits[i*pieceWords:][:pieceWords]).May(spreadOf(k), k.low()) {
 			return true
 		}
 		if f.last[i] != h { // runs may meet within one high half
