@@ -1,5 +1,7 @@
 package queue
 
+import "time"
+
 // Fold applies a record to what is known of its message, so that the state of a
 // message can be derived from the trail alone: for settled ones, whose bytes are
 // not kept, and to check stored state against the evidence. Records must come in
@@ -34,10 +36,13 @@ func (x *Exception) Fold(r *Record) {
 		x.State, x.Code, x.Reason, x.DeadAt = Dead, r.Code, r.Reason, r.TS
 	case EventReplayed:
 		x.State, x.Deliveries, x.FailedAttempts = Ready, 0, 0
-		x.Code, x.Reason = "", ""
+		x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}
 	}
 	if x.State != Leased {
-		x.Owner = ""
+		x.Owner, x.Deadline = "", time.Time{}
+	}
+	if x.State != Held && x.State != Scheduled {
+		x.DueAt = time.Time{}
 	}
 }
 

@@ -15,23 +15,16 @@ func rowOf(x *queue.Exception) api.Exception {
 		LedgerEntity: x.LedgerEntity, MatchDecision: string(x.Decision), VarianceAmount: x.Amount, Currency: x.Currency,
 		SourceHash: hashText(x.SourceHash), AcceptedAt: api.Time{Time: x.AcceptedAt}, NotBefore: api.Time{Time: x.NotBefore},
 		Deliveries: x.Deliveries, FailedAttempts: x.FailedAttempts,
-		Owner: x.Owner, HeldBy: x.HeldBy,
+		Owner: x.Owner, Deadline: api.Time{Time: x.Deadline}, DueAt: api.Time{Time: x.DueAt}, HeldBy: x.HeldBy,
 		Outcome: x.Outcome, SettledAt: api.Time{Time: x.SettledAt}, DeadAt: api.Time{Time: x.DeadAt},
 		LineBytes: x.LineBytes, LineSHA256: hashText(x.LineHash),
 	}
 	if !x.Place.IsZero() {
 		row.Place = x.Place.String()
 	}
-	// What is derived from the trail knows no priority, and still knows the deadline
-	// of a lease that is over.
+	// What is derived from the trail knows no priority.
 	if x.State != queue.Done && x.State != queue.Discarded {
 		row.Priority = &x.Priority
-	}
-	switch x.State {
-	case queue.Leased:
-		row.Deadline = api.Time{Time: x.Deadline}
-	case queue.Held, queue.Scheduled:
-		row.DueAt = api.Time{Time: x.DueAt}
 	}
 	if utf8.Valid(x.Line) {
 		row.Line = string(x.Line)
