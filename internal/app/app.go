@@ -219,11 +219,23 @@ func (a *appliance) ready(stop context.Context) {
 	}
 	a.log.Info("ready", "version", a.o.Version)
 	go func() {
-		err := a.notify.Watchdog(stop, a.notify.WatchdogInterval(), a.store.Probe)
+		err := a.notify.Watchdog(stop, a.notify.WatchdogInterval(), alive(a.store.Probe))
 		if err != nil && stop.Err() == nil {
 			a.log.Error("watchdog", "error", err.Error())
 		}
 	}()
+}
+
+// alive is a probe that a store passes which answers, if only that there is no room:
+// a restart makes none, and a process that is restarted answers nobody.
+func alive(probe func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := probe(ctx)
+		if errors.Is(err, queue.ErrNoRoom) {
+			return nil
+		}
+		return err
+	}
 }
 
 // noteDrained writes the last record of the process.
