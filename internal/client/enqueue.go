@@ -71,6 +71,9 @@ var ErrLost = errors.New("no connection to the enqueue socket")
 // ErrLongLine: a line is longer than any server takes.
 var ErrLongLine = errors.New("line is too long")
 
+// errStopped: the server said its last word before all was sent.
+var errStopped = errors.New("the server has ended the connection, as it does when it stops")
+
 // pending is a line that has no receipt yet.
 type pending struct {
 	number int // in the input
@@ -176,6 +179,9 @@ func (r *run) connection(ctx context.Context) (done bool, err error) {
 	}
 	if end && r.ended && len(r.waiting) == 0 {
 		return true, nil
+	}
+	if end {
+		readErr = errStopped
 	}
 	return false, errors.Join(readErr, sendErr)
 }
