@@ -120,7 +120,9 @@ type StartRequest struct {
 	Version  string          // of the program
 	Config   json.RawMessage // the effective configuration
 	Diff     func(before, after []byte) (b, a json.RawMessage)
-	Restored bool // an older file or an archive is taken into service: void all leases, start paused
+	Restored bool   // an older file or an archive is taken into service: void all leases, start paused
+	Why      string // Restored: what the file was known by to be another than the last one
+	By       string // Restored: who started the process
 }
 
 // StartResult says what was found.

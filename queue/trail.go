@@ -230,5 +230,8 @@ func StartedRecord(r *StartRequest, found StartResult) Record {
 	return Record{Event: EventStarted, TS: r.Now, Detail: detail}
 }
 
-// RestoredRecord: an older file or an archive was taken into service on purpose.
-func RestoredRecord(now time.Time) Record { return Record{Event: EventRestored, TS: now} }
+// RestoredRecord: an older file or an archive was taken into service on purpose, and
+// what it was known by.
+func RestoredRecord(r *StartRequest) Record {
+	return Record{Event: EventRestored, TS: r.Now, Reason: r.Why, By: r.By}
+}

@@ -35,6 +35,7 @@ type Options struct {
 type Report struct {
 	Created  bool     // the store was absent and has been made
 	Restored bool     // Options.Restore was needed
+	Why      string   // Restored: what the store was refused for otherwise
 	Warnings []string // for an operator
 }
 
@@ -57,7 +58,7 @@ func Open(o Options) (queue.Store, Report, error) {
 		return nil, Report{}, err
 	}
 	r := s.Report()
-	return s, Report{Created: r.Created, Restored: r.Restored, Warnings: r.Warnings}, nil
+	return s, Report{Created: r.Created, Restored: r.Restored, Why: r.Why, Warnings: r.Warnings}, nil
 }
 
 // Copy is a store's file that nobody writes to, opened for reading.

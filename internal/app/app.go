@@ -118,7 +118,7 @@ func (a *appliance) openStore(stop context.Context) error {
 	}
 	res, err := a.store.Start(context.Background(), queue.StartRequest{
 		Now: time.Now(), Policy: policyOf(c), Version: a.o.Version,
-		Config: c.Effective(), Diff: configDiff, Restored: report.Restored,
+		Config: c.Effective(), Diff: configDiff, Restored: report.Restored, Why: report.Why, By: processUser(),
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())

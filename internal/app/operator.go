@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/user"
 	"time"
 
 	"breakwater/internal/control"
@@ -71,4 +74,13 @@ func saturated(st *queue.StoreStatus, l queue.Limits) queue.Saturation {
 func (a *appliance) drainFor(by queue.Action) {
 	a.log.Info("drain asked for", "by", by.By, "reason", by.Reason)
 	a.draining()
+}
+
+// processUser is who started the process, as far as the host says.
+func processUser() string {
+	u, err := user.Current()
+	if err != nil {
+		return fmt.Sprintf("uid %d", os.Getuid())
+	}
+	return u.Username
 }

@@ -24,7 +24,7 @@ func (s *Store) checkOrigin(tx *bolt.Tx, archive bool) error {
 	if err == nil || !s.options.Restore {
 		return err
 	}
-	s.report.Restored = true
+	s.report.Restored, s.report.Why = true, err.Error()
 	s.report.Warnings = append(s.report.Warnings, "taken into service on request: "+err.Error())
 	return nil
 }

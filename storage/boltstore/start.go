@@ -110,7 +110,7 @@ func (x *txn) heads() map[*key]queue.Place {
 
 // restore says that an older state was taken into service, and pauses.
 func (x *txn) restore(r *queue.StartRequest) error {
-	x.record(queue.RestoredRecord(r.Now))
+	x.record(queue.RestoredRecord(r))
 	return x.setPause(&queue.Pause{By: "restore", Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
 }
 

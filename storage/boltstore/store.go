@@ -45,6 +45,7 @@ type Report struct {
 	Created  bool
 	Clean    bool     // the last process closed the store
 	Restored bool     // Restore was needed
+	Why      string   // Restored: what the file was refused for otherwise
 	Warnings []string // for an operator
 }
 

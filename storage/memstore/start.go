@@ -18,7 +18,7 @@ func (s *Store) Start(ctx context.Context, r queue.StartRequest) (queue.StartRes
 	err := s.write(ctx, func() {
 		res = queue.StartResult{Clean: s.clean}
 		if r.Restored {
-			s.record(queue.RestoredRecord(r.Now))
+			s.record(queue.RestoredRecord(&r))
 			s.paused = &queue.Pause{By: "restore", Since: micros(r.Now), Reason: queue.ReclaimRestored}
 		}
 		s.giveBack(&r, &res)
