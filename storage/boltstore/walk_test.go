@@ -79,6 +79,33 @@ func TestWalk_a_replayed_message_is_not_met_a_second_time(t *testing.T) {
 	}
 }
 
+// TestWalk_a_replay_of_many_does_not_outgrow_the_window replays more dead letters of
+// one key than the window holds.
+func TestWalk_a_replay_of_many_does_not_outgrow_the_window(t *testing.T) {
+	p := newParker(t, 8)
+	var seqs []uint64
+	for seq := range uint64(40) {
+		p.admit("a")
+		for _, d := range p.claim(1) {
+			p.settle(d, queue.Reject)
+		}
+		seqs = append(seqs, seq+1)
+	}
+	p.must(p.h.store.HoldKeys(p.ctx, queue.Action{Now: p.now, By: "op"}, []string{"a"}))
+	p.must(p.h.store.Replay(p.ctx, queue.Action{Now: p.now, By: "op"}, seqs))
+	if n := p.h.store.t.windowed; n > 8 {
+		t.Errorf("a window of 8 holds %d", n)
+	}
+	p.must(p.h.store.ReleaseKeys(p.ctx, queue.Action{Now: p.now, By: "op"}, []string{"a"}))
+	for seq := range uint64(40) {
+		list := p.claim(1)
+		if len(list) != 1 || list[0].Token.Seq != seq+1 {
+			t.Fatalf("after %d the next is %+v", seq, list)
+		}
+		p.settle(list[0], queue.Ack)
+	}
+}
+
 // TestWalk_what_nobody_takes_hides_nothing fills the window with exceptions of a
 // route on which nobody works.
 func TestWalk_what_nobody_takes_hides_nothing(t *testing.T) {
@@ -132,7 +159,7 @@ func newParker(t *testing.T, window int) *parker {
 
 func (p *parker) settle(d queue.Delivery, verb queue.Verb) {
 	p.t.Helper()
-	p.must(p.h.store.Settle(p.ctx, queue.SettleRequest{Now: p.now, Settlements: []queue.Settlement{
+	p.must(p.h.store.Settle(p.ctx, queue.SettleRequest{Now: p.now, Policy: queue.Policy{OnDeadLetter: queue.SkipDead}, Settlements: []queue.Settlement{
 		{Token: d.Token, Owner: parkOwner, Verb: verb, Outcome: "OK", At: p.now},
 	}}))
 }

@@ -139,6 +139,9 @@ func (x *txn) rejoin(k *key, m messageRef) error {
 	if first := x.firstParked(k); !first.IsZero() && first.Less(m.place) {
 		return x.park(k, m.place)
 	}
+	if n := len(k.window); n > 0 && k.window[n-1].place.Less(m.place) {
+		return x.shelve(k, m) // a replay of many must not outgrow the window
+	}
 	k.insert(m)
 	x.t.windowed++
 	return nil
