@@ -86,7 +86,7 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.closeStore()) }()
-	if err := a.build(stop, inherited); err != nil {
+	if err := a.build(inherited); err != nil {
 		return err
 	}
 	return a.serve(stop, hurry)
@@ -157,7 +157,7 @@ func configDiff(before, after []byte) (b, a json.RawMessage) {
 }
 
 // build makes the parts and binds the sockets.
-func (a *appliance) build(stop context.Context, inherited inherited) error {
+func (a *appliance) build(inherited inherited) error {
 	handlers, err := handlersOf(a.o.Config, a.o.Version)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (a *appliance) build(stop context.Context, inherited inherited) error {
 	if err != nil {
 		return err
 	}
-	return a.doors.open(stop, a, inherited)
+	return a.doors.open(a, inherited)
 }
 
 // serve runs everything until the drain has ended.

@@ -51,7 +51,7 @@ func (d *doors) counts() map[string]func() metrics.Connections {
 }
 
 // open makes the servers and binds the sockets. Connections wait until serve.
-func (d *doors) open(_ context.Context, a *appliance, from inherited) (err error) {
+func (d *doors) open(a *appliance, from inherited) (err error) {
 	c := a.o.Config
 	d.lines, err = socket.NewEnqueueServer(intake{a.runner, a.store}, socket.EnqueueOptions{
 		MaxLineBytes: int(c.Queue.MaxLineBytes), MaxIntakeBytes: c.Queue.MaxIntakeBytes,

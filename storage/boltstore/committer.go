@@ -262,7 +262,7 @@ func (s *Store) commitWithoutAdmits(group []*operation, refused error) error {
 func (s *Store) readGroup(group []*operation) error {
 	tx, err := s.file.DB().Begin(false)
 	if err != nil {
-		err = s.fail("begin to read", err)
+		err = failed("begin to read", err)
 		s.answer(group, err)
 		return err
 	}
@@ -287,7 +287,7 @@ func (s *Store) newTxn(tx *bolt.Tx) *txn {
 func (s *Store) commitOnce(group []*operation) error {
 	tx, err := s.file.DB().Begin(true)
 	if err != nil {
-		return s.fail("begin a transaction", err)
+		return failed("begin a transaction", err)
 	}
 	before := uint64(tx.ID()) - 1
 	x := s.newTxn(tx)
@@ -301,7 +301,7 @@ func (s *Store) commitOnce(group []*operation) error {
 	})
 	if err != nil {
 		_ = tx.Rollback() // the store is over; err says why
-		return s.fail("apply operations", err)
+		return failed("apply operations", err)
 	}
 	if !x.changed() {
 		return tx.Rollback() // of nothing; who asked for work and got none costs no sync
@@ -313,7 +313,7 @@ func (s *Store) commitOnce(group []*operation) error {
 	// A file that was removed, replaced or cut short under us takes commits, and no
 	// start will ever find them.
 	if err := s.file.Present(); err != nil {
-		return s.fail("look for the store's file", err)
+		return failed("look for the store's file", err)
 	}
 	return nil
 }
@@ -323,19 +323,19 @@ func (s *Store) commitOnce(group []*operation) error {
 func (s *Store) judgeCommit(err error, before uint64, clocks []clock) error {
 	after, txErr := s.file.Txid()
 	if txErr != nil {
-		return s.fail("commit", errors.Join(err, txErr))
+		return failed("commit", errors.Join(err, txErr))
 	}
 	if dbfile.Classify(err, before, after) != dbfile.CleanRefusal {
-		return s.fail("commit", err)
+		return failed("commit", err)
 	}
 	if loadErr := s.reload(clocks); loadErr != nil {
-		return s.fail("rebuild the tables after a refused commit", errors.Join(err, loadErr))
+		return failed("rebuild the tables after a refused commit", errors.Join(err, loadErr))
 	}
 	return fmt.Errorf("%w: %w", queue.ErrNoRoom, err)
 }
 
-// fail wraps the end of the store.
-func (s *Store) fail(doing string, err error) error {
+// failed wraps the end of the store.
+func failed(doing string, err error) error {
 	return fmt.Errorf("%w: %s: %w", queue.ErrFailed, doing, err)
 }
 

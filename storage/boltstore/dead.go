@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"breakwater/queue"
@@ -77,19 +76,13 @@ func appendDead(dst []byte, d *deadLetter) ([]byte, error) {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(meta)))
 	dst = append(dst, meta...)
 	dst = append(dst, d.record...)
-	binary.BigEndian.PutUint32(dst[start+1:], deadSum(d.seq, dst[start+5:]))
+	binary.BigEndian.PutUint32(dst[start+1:], seqSum(d.seq, dst[start+5:]))
 	return dst, nil
-}
-
-func deadSum(seq uint64, body []byte) uint32 {
-	var key [8]byte
-	binary.BigEndian.PutUint64(key[:], seq)
-	return crc32.Update(crc32.Checksum(key[:], castagnoli), castagnoli, body)
 }
 
 // parseDeadHeader checks a dead letter and decodes what stands before its JSON.
 func parseDeadHeader(seq uint64, b []byte) (d deadLetter, err error) {
-	if len(b) < deadHeader || b[0] != deadVersion || binary.BigEndian.Uint32(b[1:]) != deadSum(seq, b[5:]) ||
+	if len(b) < deadHeader || b[0] != deadVersion || binary.BigEndian.Uint32(b[1:]) != seqSum(seq, b[5:]) ||
 		uint64(binary.BigEndian.Uint32(b[38:])) > uint64(len(b)-deadHeader) {
 		return d, fmt.Errorf("%w: dead letter %d does not match its checksum", queue.ErrDamaged, seq)
 	}

@@ -3,7 +3,6 @@ package boltstore
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"breakwater/queue"
@@ -106,22 +105,14 @@ func appendFlight(dst []byte, f *flight) []byte {
 	dst = append(dst, kind)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(until))
 	dst = append(dst, f.owner.Name...)
-	binary.BigEndian.PutUint32(dst[start+1:], flightSum(f.seq, dst[start+5:]))
+	binary.BigEndian.PutUint32(dst[start+1:], seqSum(f.seq, dst[start+5:]))
 	return dst
-}
-
-// flightSum is the checksum of a flight: with its seq, so that one that lies in
-// another's place is noticed.
-func flightSum(seq uint64, body []byte) uint32 {
-	var key [8]byte
-	binary.BigEndian.PutUint64(key[:], seq)
-	return crc32.Update(crc32.Checksum(key[:], castagnoli), castagnoli, body)
 }
 
 // parseFlight decodes what appendFlight wrote. Ref, key and msg are the caller's
 // to fill in.
 func parseFlight(seq uint64, b []byte) (f flight, err error) {
-	if len(b) < flightSize || b[0] != flightVersion || binary.BigEndian.Uint32(b[1:]) != flightSum(seq, b[5:]) {
+	if len(b) < flightSize || b[0] != flightVersion || binary.BigEndian.Uint32(b[1:]) != seqSum(seq, b[5:]) {
 		return f, fmt.Errorf("%w: the lease record of seq %d does not match its checksum", queue.ErrDamaged, seq)
 	}
 	f = flight{

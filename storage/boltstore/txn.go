@@ -3,6 +3,7 @@ package boltstore
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -36,6 +37,12 @@ type txn struct {
 
 // seqKey is a message's key in buckets by seq.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(make([]byte, 0, 8), seq) }
+
+// seqSum is the checksum of what is stored under a seq: with the seq, so that one
+// that lies in another's place is noticed.
+func seqSum(seq uint64, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(seqKey(seq), castagnoli), castagnoli, body)
+}
 
 // record adds a record to the trail of this transaction, and to its index.
 func (x *txn) record(r queue.Record) {
