@@ -2,11 +2,7 @@ package house
 
 import (
 	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -22,37 +18,6 @@ func benchLine(i int, route string) string {
 	key := fmt.Sprintf("ENTITY-%03d", i*7919%1000)
 	return exceptionLine(key, fmt.Sprintf("%s-%09d", key, i), fmt.Sprintf(
 		`,"currency":"EUR","route":%q,"source":"engine-7","counterparty":"Alder & Birch Holdings N.V.","text":"settlement difference on an invoice"`, route))
-}
-
-// control asks the control socket.
-func (s *site) control(path string, into any) {
-	s.Helper()
-	c := http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", s.path("var/run/control.sock"))
-		},
-		DisableKeepAlives: true,
-	}}
-	res, err := c.Get("http://breakwater" + path)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// awaitDone polls until so many exceptions are done.
-func (s *site) awaitDone(n int) {
-	s.Helper()
-	eventually(s, fmt.Sprintf("%d exceptions are done", n), func() bool {
-		var st struct {
-			Done int `json:"done"`
-		}
-		s.control("/v1/status", &st)
-		return st.Done >= n
-	})
 }
 
 // inFlight sends lines with at most so many of them unanswered, and returns when

@@ -40,7 +40,7 @@ func TestCrash(t *testing.T) {
 	t.Run("ten kills under load lose nothing and repeat nothing", func(t *testing.T) {
 		t.Parallel()
 		n := crashLines(t)
-		c := newCrash(t, autoResolve, n, crashKeys)
+		c := newCrash(t, n, crashKeys)
 		c.kill(10, 3)
 		c.send("p1")
 		c.finish()
@@ -48,7 +48,7 @@ func TestCrash(t *testing.T) {
 	})
 	t.Run("two producers of the same file store it once", func(t *testing.T) {
 		t.Parallel()
-		c := newCrash(t, autoResolve, 4000, 100)
+		c := newCrash(t, 4000, 100)
 		c.kill(4, 1)
 		var both sync.WaitGroup
 		for _, name := range []string{"p1", "p2"} {
@@ -60,7 +60,7 @@ func TestCrash(t *testing.T) {
 	})
 	t.Run("effects of a command never go back", func(t *testing.T) {
 		t.Parallel()
-		c := newCrash(t, "", 300, 20)
+		c := newCrash(t, 300, 20)
 		c.configure(fmt.Sprintf(`
 route "AUTO_RESOLVE" { handler = "append" }
 handler "exec" "append" {
@@ -80,10 +80,6 @@ audit { stream = "stdout" }
 		c.checkEffects(c.read("effects"))
 	})
 }
-
-// autoResolve has records of the trail on stdout, by which a test sees how far the
-// work has come.
-const autoResolve = `audit { stream = "stdout" }` + "\n"
 
 // crash is one crash test: an input, its producers, and the killer between them.
 type crash struct {
@@ -107,7 +103,7 @@ type crash struct {
 	kills    int
 }
 
-func newCrash(t *testing.T, config string, n, keys int) *crash {
+func newCrash(t *testing.T, n, keys int) *crash {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("BREAKWATER_CRASH_SEED"); text != "" {
 		var err error
@@ -117,7 +113,7 @@ func newCrash(t *testing.T, config string, n, keys int) *crash {
 	}
 	t.Logf("BREAKWATER_CRASH_SEED=%d", seed)
 	c := &crash{
-		site: newSite(t, config), rng: rand.New(rand.NewPCG(seed, 1)),
+		site: newSite(t, ""), rng: rand.New(rand.NewPCG(seed, 1)),
 		accepted: map[string]uint64{}, keys: map[string]string{},
 		wake: make(chan struct{}, 1), planned: make(chan struct{}),
 	}
@@ -240,47 +236,35 @@ func (c *crash) finish() {
 	}
 	<-c.planned
 	for _, decisions := range c.later {
-		c.awaitDecisions(int64(decisions))
+		c.awaitDecisions(decisions)
 		c.now.kill()
 		c.kills++
 		c.now = c.site.start("serve")
 	}
-	for round := 1; ; round++ {
-		if round > 50 {
-			c.Fatal("the work does not end")
-		}
-		c.now.await("ready")
-		c.now.stop()
-		st := c.status()
-		if st.Backlog() == 0 {
-			c.Logf("%d kills, %d records, %d bytes, %d rounds to the end", c.kills, st.Records, st.FileBytes, round)
-			return
-		}
-		c.now = c.site.start("serve")
-		c.awaitDecisions(st.Backlog())
+	c.now.await("ready")
+	c.awaitDone(len(c.ids))
+	c.now.stop()
+	st := c.status()
+	if st.Backlog() != 0 || st.Dead != 0 {
+		c.Errorf("all is done, and %d open, %d dead", st.Backlog(), st.Dead)
 	}
+	c.Logf("%d kills, %d records, %d bytes", c.kills, st.Records, st.FileBytes)
 }
 
-// awaitDecisions waits until the running program has shown n decisions, or shows
-// none for a while: the stream may leave records out, the file does not.
-func (c *crash) awaitDecisions(n int64) {
-	at := 0
-	for n > 0 {
-		lines, over, more := c.now.out.from(at)
+// awaitDecisions waits until the running program has shown n decisions, or has ended
+// all there was to do.
+func (c *crash) awaitDecisions(n int) {
+	c.now.await("ready")
+	eventually(c, "some decisions more", func() bool {
+		lines, _, _ := c.now.out.from(0)
+		seen := 0
 		for _, line := range lines {
 			if strings.Contains(line, `"event":"DECIDED"`) {
-				n--
+				seen++
 			}
 		}
-		at += len(lines)
-		if over || len(lines) == 0 {
-			select {
-			case <-more:
-			case <-time.After(20 * time.Second):
-				return
-			}
-		}
-	}
+		return seen >= n || c.done() == len(c.ids)
+	})
 }
 
 // check proves the promises from the file alone.
