@@ -70,6 +70,31 @@ func TestBackPressure(t *testing.T) {
 		}
 		pass(time.Minute)
 	})
+	inBubble(t, "who waits is counted, with the limit they met, and not longer", func(t *testing.T) {
+		g := full(t, 1, nil)
+		g.submit("a1@A")
+		want := func(producers int, reason queue.Saturation) {
+			t.Helper()
+			if n, why := g.Waiting(); n != producers || why != reason {
+				t.Errorf("%d wait for %q, want %d for %q", n, why, producers, reason)
+			}
+		}
+		want(0, "")
+		g.offerAll("b1@B", "b2@B", "b3@B")
+		want(3, queue.FullBacklog)
+		s := *g.settings.Load()
+		s.Limits.MaxBacklog, s.Limits.MaxOpenKeys = 0, 1
+		g.Configure(s)
+		pass(600 * time.Millisecond) // each has asked again by itself
+		want(3, queue.FullOpenKeys)
+		pass(time.Minute)
+		want(0, "")
+
+		s.RejectWhenFull, s.Limits.MaxBacklog = true, 1
+		g.Configure(s)
+		g.offerAll("c1@C", "c2@C")
+		want(0, "")
+	})
 	inBubble(t, "room is passed on until it is used up", func(t *testing.T) {
 		g := full(t, 1, nil)
 		g.submit("a1@A")

@@ -13,7 +13,9 @@ import (
 type health struct {
 	mu       sync.Mutex
 	failures int       // in a row; 0: up
+	since    time.Time // the first of them
 	next     time.Time // when to probe
+	reason   string    // of the latest, as the handler's side words it
 	claimed  bool      // a probe was claimed and has not begun
 	running  int       // deliveries of the route that run
 }
@@ -74,8 +76,12 @@ func (h *health) answered(a *queue.Answer, p queue.Policy, now time.Time, random
 	defer h.mu.Unlock()
 	h.running--
 	if !a.Unavailable {
-		h.failures, h.next = 0, time.Time{}
+		h.failures, h.since, h.next, h.reason = 0, time.Time{}, time.Time{}, ""
 		return 0
+	}
+	h.reason = a.Reason
+	if h.failures == 0 {
+		h.since = now
 	}
 	if h.next.After(now) {
 		return 0
@@ -84,4 +90,41 @@ func (h *health) answered(a *queue.Answer, p queue.Policy, now time.Time, random
 	wait = p.RetryDelay(h.failures, random, a.After)
 	h.next = now.Add(wait)
 	return wait
+}
+
+// outage returns what is known of a handler that is down; false: it is up.
+func (h *health) outage() (Outage, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Outage{Since: h.since, Next: h.next, Reason: h.reason}, h.failures > 0
+}
+
+// Outage is a handler that could not be had when it was last tried. What is for its
+// route waits and counts no attempt. Next may be past: then the next exception that
+// is claimable tries it. Reason is the latest failure, not escaped.
+type Outage struct {
+	Route       queue.Route
+	Since, Next time.Time
+	Reason      string
+}
+
+// Unavailable lists the in-process routes whose handler is down, in the order of
+// [queue.Routes]; none: all are up, or have not been tried yet.
+func (r *Runner) Unavailable() (down []Outage) {
+	for _, name := range queue.Routes {
+		if rt := r.routes[name]; rt != nil {
+			if o, is := rt.health.outage(); is {
+				o.Route = name
+				down = append(down, o)
+			}
+		}
+	}
+	return down
+}
+
+// Available reports whether a route has a handler here, and whether that one may be
+// used: a handler that was never tried is up.
+func (r *Runner) Available(name queue.Route) (up, inProcess bool) {
+	rt := r.routes[name]
+	return rt != nil && rt.health.up(), rt != nil
 }

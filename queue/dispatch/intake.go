@@ -45,6 +45,8 @@ func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Subm
 	answered func([]queue.Receipt, queue.Head),
 ) error {
 	o := newOffer(lines)
+	var met queue.Saturation // the limit that keeps this producer waiting
+	defer func() { r.waiters.move(met, "") }()
 	for told, waited := 0, false; ; {
 		head, err := r.ask(ctx, peer, o)
 		if err != nil {
@@ -55,6 +57,7 @@ func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Subm
 				waited = true
 				r.raiseSaturated(&lines[first], o.receipts[first].Reason)
 			}
+			met = r.nowMeets(met, o.receipts[first].Reason)
 			if first > told && !r.settings.Load().RejectWhenFull {
 				answered(o.receipts[told:first], head)
 				told = first
@@ -73,6 +76,15 @@ func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Subm
 		}
 		return nil
 	}
+}
+
+// nowMeets notes that a producer waits at a limit, and returns which.
+func (r *Runner) nowMeets(before, reason queue.Saturation) queue.Saturation {
+	if r.settings.Load().RejectWhenFull {
+		return before // nobody waits: it is told at once
+	}
+	r.waiters.move(before, reason)
+	return reason
 }
 
 // offer is a run of lines on its way to its receipts.

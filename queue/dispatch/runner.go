@@ -30,6 +30,7 @@ type Runner struct {
 	workers []*worker
 	routes  map[queue.Route]*route
 
+	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
 	wake     signal        // there may be work to claim, or room to claim it for
 	room     signal        // there may be room for lines that wait

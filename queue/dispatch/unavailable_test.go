@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,39 @@ func (a *reviewAPI) answer(ctx context.Context, d *queue.Delivery) queue.Answer 
 }
 
 func TestUnavailable(t *testing.T) {
+	inBubble(t, "the outage is told while it lasts: which route, since when, until when, and why", func(t *testing.T) {
+		api := &reviewAPI{}
+		api.down.Store(true)
+		g := start(t, one(), api.answer)
+		if down := g.Unavailable(); down != nil {
+			t.Errorf("before anything was tried: %+v", down)
+		}
+		began := time.Now()
+		g.submit("a1@A")
+		pass(100 * time.Millisecond)
+		first := began.Add(10 * time.Millisecond)
+		want := []Outage{{queue.RouteReview, first, first.Add(500 * time.Millisecond), "connection refused"}}
+		if down := g.Unavailable(); !slices.Equal(down, want) {
+			t.Errorf("after the first failure: %+v, want %+v", down, want)
+		}
+		if up, here := g.Available(queue.RouteReview); up || !here {
+			t.Errorf("available: %v, %v", up, here)
+		}
+		pass(time.Minute)
+		down := g.Unavailable()
+		if len(down) != 1 || !down[0].Since.Equal(first) || !down[0].Next.After(time.Now()) {
+			t.Errorf("a minute later: %+v", down)
+		}
+		api.down.Store(false)
+		pass(time.Minute)
+		if down := g.Unavailable(); down != nil {
+			t.Errorf("after it was back: %+v", down)
+		}
+		up, here := g.Available(queue.RouteReview)
+		if _, elsewhere := g.Available(queue.AutoResolve); !up || !here || elsewhere {
+			t.Errorf("available: %v, %v; a route without a handler: %v", up, here, elsewhere)
+		}
+	})
 	inBubble(t, "one probe at a time, nothing is counted, and all goes on when it is back", func(t *testing.T) {
 		o := usual()
 		o.Workers, o.Room, o.Settings.Prefetch = 4, 16, 16
