@@ -163,7 +163,9 @@ func (a *appliance) build(inherited inherited) error {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
-		StreamSkipped: a.stream.skippedRecords})
+		StreamSkipped: a.stream.skippedRecords,
+		// Nobody scrapes before the runner is there: it is made before the doors open.
+		Available: func(route queue.Route) (up, inProcess bool) { return a.runner.Available(route) }})
 	q := a.o.Config.Queue
 	a.runner, err = dispatch.New(dispatch.Options{
 		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),

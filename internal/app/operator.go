@@ -46,9 +46,15 @@ func (o operated) ReleaseKeys(ctx context.Context, a queue.Action, keys []string
 // readiness is what the process says of itself for /readyz.
 func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Readiness {
 	r := control.Readiness{Draining: a.runner.Draining()}
+	for _, o := range a.runner.Unavailable() {
+		r.Unavailable = append(r.Unavailable, control.Outage(o))
+	}
+	r.Waiting, r.Saturated = a.runner.Waiting()
 	if st != nil {
 		r.Stuck = a.runner.Stuck(st, now)
-		r.Saturated = saturated(st, settingsOf(a.o.Config).Limits)
+		if r.Saturated == "" {
+			r.Saturated = saturated(st, settingsOf(a.o.Config).Limits)
+		}
 	}
 	return r
 }

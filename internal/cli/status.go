@@ -16,11 +16,13 @@ func (e *env) statusCommand() *ucli.Command {
 		Description: manual(`
 Shows how many exceptions are in each state, the oldest claimable one of each route
 (its age is the lag), how many partition keys are blocked, a pause and who ordered
-it, the size of the file and the head of the trail.
+it, what new lines meet, the handlers that cannot be had, the size of the file and
+the head of the trail.
 
 "ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
 leased, "held" wait because their key does: for a retry, an operator, or a dead
-letter before them. Ages are as of the question; times are UTC.`,
+letter before them. "intake" is open, waits (producers wait for room; the limit that
+they met is named), or is full (nobody waits yet). Ages are as of the question; times are UTC.`,
 			[]string{status0, status1, status2},
 			"breakwater status", "breakwater status --json | jq .held_keys", "breakwater status --file copy.db"),
 		Flags: []ucli.Flag{fileFlag()},
@@ -63,6 +65,11 @@ func statusText(st *api.Status) []byte {
 	}
 	if st.Draining {
 		rows = append(rows, []string{"draining", "nothing new is taken or handed out"})
+	} else if text := intakeText(&st.Intake); text != "" {
+		rows = append(rows, []string{"intake", text})
+	}
+	for _, o := range st.Unavailable {
+		rows = append(rows, []string{"route", outageText(&o, st.Now.Time)})
 	}
 	rows = append(rows,
 		[]string{"file", fmt.Sprintf("%s, %s of it free", bytesText(st.Store.FileBytes), bytesText(st.Store.FreeBytes))},
@@ -89,6 +96,30 @@ func oldestText(oldest []api.Oldest) []byte {
 		})
 	}
 	return table(rows)
+}
+
+// intakeText says what new lines meet.
+func intakeText(in *api.Intake) string {
+	switch in.Intake {
+	case api.IntakeWaiting:
+		return fmt.Sprintf("waits: %s (%s %s)", in.Saturated, number(in.Waiting), plural(in.Waiting, "producer", "producers"))
+	case api.IntakeFull:
+		return "full: " + in.Saturated + " is reached"
+	}
+	return in.Intake
+}
+
+// outageText says which handler is down, since when, when it is tried again and why.
+func outageText(o *api.Outage, now time.Time) string {
+	next := "at the next exception"
+	if wait := o.Next.Sub(now); wait > 0 {
+		next = "in " + age(wait)
+	}
+	text := fmt.Sprintf("%s handler unavailable since %s, next try %s", o.Route, moment(o.Since), next)
+	if o.Reason != "" {
+		text += ": " + short(o.Reason, 120)
+	}
+	return text
 }
 
 // pauseText says who paused, since when and why.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"breakwater/internal/control/api"
 	"breakwater/queue"
 )
 
@@ -31,7 +32,42 @@ type Readiness struct {
 	Reasons   []string         // why else it is not ready, in words: its intake is not open yet
 	Stuck     []queue.Route    // in-process routes with claimable work that settle nothing
 	Saturated queue.Saturation // the limit that new lines meet now; "": none
+	Waiting   int              // producers whose lines wait for room
 	Consumers int              // attached
+
+	Unavailable []Outage // in-process routes whose handler is down
+}
+
+// Outage is a route whose handler could not be had when it was last tried; see
+// [api.Outage].
+type Outage struct {
+	Route       queue.Route
+	Since, Next time.Time
+	Reason      string
+}
+
+// intake is what new lines meet, in the words of the API.
+func (r *Readiness) intake() api.Intake {
+	in := api.Intake{Intake: api.IntakeOpen, Saturated: string(r.Saturated), Waiting: r.Waiting}
+	switch {
+	case r.Draining:
+		in.Intake = api.IntakeDraining
+	case r.Waiting > 0:
+		in.Intake = api.IntakeWaiting
+	case r.Saturated != "":
+		in.Intake = api.IntakeFull
+	}
+	return in
+}
+
+// outages are the handlers that are down, in the words of the API.
+func (r *Readiness) outages() (down []api.Outage) {
+	for _, o := range r.Unavailable {
+		down = append(down, api.Outage{
+			Route: string(o.Route), Since: api.Time{Time: o.Since}, Next: api.Time{Time: o.Next}, Reason: o.Reason,
+		})
+	}
+	return down
 }
 
 // Options says what a Server works with. Store is required.

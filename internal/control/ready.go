@@ -36,7 +36,8 @@ func (s *Server) readyz(x *exchange) error {
 			ready, broken = s.observe(x.r.Context(), &doc, now)
 		}
 	}
-	doc.Draining, doc.Saturated, doc.Consumers = ready.Draining, string(ready.Saturated), ready.Consumers
+	doc.Draining, doc.Consumers = ready.Draining, ready.Consumers
+	doc.Intake, doc.Unavailable = ready.intake(), ready.outages()
 	for _, route := range ready.Stuck {
 		doc.Stuck = append(doc.Stuck, string(route))
 	}

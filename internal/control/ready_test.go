@@ -71,7 +71,16 @@ func TestReady_transitions(t *testing.T) {
 			_, err := inner.HoldKeys(t.Context(), queue.Action{Now: c.Now()}, []string{"K"})
 			must(t, err)
 		}, 200, "", []string{`"held_keys":1`, `"backlog":1`}},
-		{"saturated", func() { set(Readiness{Saturated: queue.FullBacklog}) }, 200, "", []string{`"saturated":"max_backlog"`}},
+		{"open for lines", func() {}, 200, "", []string{`"intake":"open"`}},
+		{"saturated", func() { set(Readiness{Saturated: queue.FullBacklog}) }, 200, "", []string{`"intake":"full","saturated":"max_backlog"`}},
+		{"with producers that wait", func() { set(Readiness{Saturated: queue.FullDisk, Waiting: 2}) }, 200, "", []string{
+			`"intake":"waiting","saturated":"min_free_bytes","waiting_producers":2`,
+		}},
+		{"with a handler that is down", func() {
+			set(Readiness{Unavailable: []Outage{{queue.RouteReview, c.Now(), c.Now().Add(time.Second), "connection refused"}}})
+		}, 200, "", []string{
+			`"intake":"open"`, `"unavailable":[{"route":"ROUTE_REVIEW","since":"`, `"next":"`, `"reason":"connection refused"}]`,
+		}},
 		{"stuck", func() { set(Readiness{Stuck: []queue.Route{queue.AutoResolve}}) }, 503, queue.CodeConsumerLag, []string{`"stuck":["AUTO_RESOLVE"]`, `"ready":false`}},
 		{"not open yet", func() { set(Readiness{Reasons: []string{"the enqueue socket is not open"}}) }, 503, queue.CodeInternal, []string{"the enqueue socket is not open"}},
 		{"open", func() { set(Readiness{}) }, 200, "", nil},
@@ -81,7 +90,7 @@ func TestReady_transitions(t *testing.T) {
 		{"the disk is full", func() { set(Readiness{}); broken(queue.ErrNoRoom); c.pass(time.Second) }, 503, queue.CodeStorageUnavailable, nil},
 		{"it has room again", func() { store.err.Store(nil); c.pass(time.Second) }, 200, "", nil},
 		{"the clock is set back", func() { broken(queue.ErrFailed); c.pass(-time.Hour) }, 503, queue.CodeStorageUnavailable, nil},
-		{"draining, and the store is closed", func() { set(Readiness{Draining: true}); must(t, inner.Close()) }, 503, queue.CodeDraining, []string{`"draining":true`}},
+		{"draining, and the store is closed", func() { set(Readiness{Draining: true}); must(t, inner.Close()) }, 503, queue.CodeDraining, []string{`"draining":true`, `"intake":"draining"`}},
 	}
 	for _, s := range steps {
 		s.do()

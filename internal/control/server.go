@@ -99,6 +99,10 @@ func (s *Server) status(x *exchange) error {
 	ready := s.o.Ready(&st, now)
 	doc := statusOf(&st, now)
 	doc.Consumers, doc.Draining = ready.Consumers, ready.Draining
+	doc.Unavailable = ready.outages()
+	if !s.o.Started.IsZero() { // a file alone takes no lines
+		doc.Intake = ready.intake()
+	}
 	doc.Version, doc.StartedAt = s.o.Version, api.Time{Time: s.o.Started}
 	return x.ok(doc)
 }

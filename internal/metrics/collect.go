@@ -172,20 +172,20 @@ func (c *statusCollector) finish(r *reading) {
 // edgeCollector shows what the other parts are asked for: sockets, consumers, the
 // audit stream, the build.
 type edgeCollector struct {
-	options                                      Options
-	open, connections, consumers, skipped, build family
+	options                                                 Options
+	open, connections, consumers, available, skipped, build family
 }
 
 func newEdgeCollector(o Options) *edgeCollector {
 	return &edgeCollector{
 		options: o, open: familyOf(connections), connections: familyOf(connectionsTotal),
-		consumers: familyOf(consumersAttached), skipped: familyOf(streamSkippedTotal), build: familyOf(buildInfo),
+		consumers: familyOf(consumersAttached), available: familyOf(handlerAvailable), skipped: familyOf(streamSkippedTotal), build: familyOf(buildInfo),
 	}
 }
 
 // Describe names the families.
 func (c *edgeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{c.open, c.connections, c.consumers, c.skipped, c.build} {
+	for _, f := range []family{c.open, c.connections, c.consumers, c.available, c.skipped, c.build} {
 		ch <- f.desc
 	}
 }
@@ -204,6 +204,14 @@ func (c *edgeCollector) Collect(ch chan<- prometheus.Metric) {
 		attached = c.options.Consumers()
 	}
 	c.consumers.emit(ch, float64(attached))
+	for _, route := range queue.Routes {
+		if c.options.Available == nil {
+			break
+		}
+		if up, inProcess := c.options.Available(route); inProcess {
+			c.available.emit(ch, truth(up), string(route))
+		}
+	}
 	skipped := uint64(0)
 	if c.options.StreamSkipped != nil {
 		skipped = c.options.StreamSkipped()

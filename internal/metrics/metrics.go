@@ -37,6 +37,10 @@ type Options struct {
 	// Consumers returns how many consumers are attached; nil: none ever are.
 	Consumers func() int
 
+	// Available reports whether a route has a handler in this process, and whether
+	// that one may be used; nil: no route has one. It must not block.
+	Available func(route queue.Route) (up, inProcess bool)
+
 	// StreamSkipped returns how many records the audit stream has left out so far;
 	// nil: none, as there is no stream.
 	StreamSkipped func() uint64

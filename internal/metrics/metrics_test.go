@@ -92,8 +92,10 @@ func full(t *testing.T) *Metrics {
 			"enqueue": func() Connections { return Connections{Open: 2, Accepted: 7, Refused: 1, Failed: 3} },
 			"control": func() Connections { return Connections{} },
 		},
-		Consumers: func() int { return 4 }, StreamSkipped: func() uint64 { return 6 },
-		Now: func() time.Time { return start.Add(time.Minute) },
+		Consumers:     func() int { return 4 },
+		Available:     func(r queue.Route) (up, inProcess bool) { return r == queue.AutoResolve, true },
+		StreamSkipped: func() uint64 { return 6 },
+		Now:           func() time.Time { return start.Add(time.Minute) },
 	})
 }
 

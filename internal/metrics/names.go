@@ -96,6 +96,8 @@ var (
 		Help: "Connections accepted, refused over a limit, or failed to be accepted."}
 	consumersAttached = Description{Name: "breakwater_consumers", Kind: Gauge,
 		Help: "Consumers attached."}
+	handlerAvailable = Description{Name: "breakwater_handler_available", Kind: Gauge, Labels: []string{"route"},
+		Help: "0 while the handler of an in-process route could not be had when it was last tried, else 1."}
 	buildInfo = Description{Name: "breakwater_build_info", Kind: Gauge, Labels: []string{"version"},
 		Help: "1; the version of the running program."}
 )
@@ -107,6 +109,6 @@ func Names() []Description {
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, receiptsDroppedTotal, streamSkippedTotal,
 		storeUp, exceptions, endedTotal, quarantined, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
 		storeFileBytes, storeFreeBytes, paused,
-		connections, connectionsTotal, consumersAttached, buildInfo,
+		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}
 }

@@ -79,8 +79,35 @@ type Readiness struct {
 	Paused    *Pause   `json:"paused,omitempty"`
 	Backlog   *int64   `json:"backlog,omitempty"` // absent: the store could not be asked
 	HeldKeys  *int64   `json:"held_keys,omitempty"`
-	Saturated string   `json:"saturated,omitzero"` // the limit that new lines meet now
-	Consumers int      `json:"consumers"`          // attached
+	Consumers int      `json:"consumers"` // attached
+	Intake
+	Unavailable []Outage `json:"unavailable,omitempty"` // in-process routes whose handler is down
+}
+
+// What a new line meets.
+const (
+	IntakeOpen     = "open"     // it is stored
+	IntakeWaiting  = "waiting"  // lines of producers wait for room
+	IntakeFull     = "full"     // nobody waits, but the next line that needs room finds none
+	IntakeDraining = "draining" // it is refused, and may be sent again after the restart
+)
+
+// Intake is what new lines meet. A disk that others filled (min_free_bytes) is known
+// only while somebody waits for it.
+type Intake struct {
+	Intake    string `json:"intake,omitzero"`            // absent: of a file, which takes none
+	Saturated string `json:"saturated,omitzero"`         // the limit that they meet
+	Waiting   int    `json:"waiting_producers,omitzero"` // whose lines wait for room
+}
+
+// Outage is an in-process route whose handler could not be had when it was last
+// tried: what is for it waits, and counts no attempt. Next may be past: then the next
+// exception that is claimable tries it.
+type Outage struct {
+	Route  string `json:"route"`
+	Since  Time   `json:"since"`
+	Next   Time   `json:"next"`
+	Reason string `json:"reason,omitzero"`
 }
 
 // NotReady is a Problem and a Readiness in one object; its Reasons say why.
@@ -91,20 +118,22 @@ type NotReady struct {
 
 // Status is the body of /v1/status.
 type Status struct {
-	Ready       int64    `json:"ready"`
-	Scheduled   int64    `json:"scheduled"`
-	Leased      int64    `json:"leased"`
-	Held        int64    `json:"held"`
-	Done        int64    `json:"done"`
-	Dead        int64    `json:"dead"`
-	Discarded   int64    `json:"discarded"`
-	Quarantined int64    `json:"quarantined"` // of the dead: lines that a gate refused
-	OpenKeys    int64    `json:"open_keys"`
-	HeldKeys    int64    `json:"held_keys"`
-	LedgerKeys  int64    `json:"ledger_keys"`
-	LastSeq     uint64   `json:"last_seq"`
-	Consumers   int      `json:"consumers"`
-	Draining    bool     `json:"draining"`
+	Ready       int64  `json:"ready"`
+	Scheduled   int64  `json:"scheduled"`
+	Leased      int64  `json:"leased"`
+	Held        int64  `json:"held"`
+	Done        int64  `json:"done"`
+	Dead        int64  `json:"dead"`
+	Discarded   int64  `json:"discarded"`
+	Quarantined int64  `json:"quarantined"` // of the dead: lines that a gate refused
+	OpenKeys    int64  `json:"open_keys"`
+	HeldKeys    int64  `json:"held_keys"`
+	LedgerKeys  int64  `json:"ledger_keys"`
+	LastSeq     uint64 `json:"last_seq"`
+	Consumers   int    `json:"consumers"`
+	Draining    bool   `json:"draining"`
+	Intake
+	Unavailable []Outage `json:"unavailable,omitempty"` // in-process routes whose handler is down
 	Paused      *Pause   `json:"paused,omitempty"`
 	Oldest      []Oldest `json:"oldest"` // of each route that has something claimable
 	Audit       Audit    `json:"audit"`
