@@ -168,8 +168,8 @@ socket "control" {
 }
 
 # Which handler takes the exceptions of a route: "log" (settles them as AUTO_RESOLVED; the audit
-# record is the effect), "consumers" (whoever is attached to the consume socket), or the name of
-# a handler block below.
+# record is the effect), "consumers" (whoever is attached to the consume socket; this version has
+# none: what goes there waits), or the name of a handler block below.
 route "AUTO_RESOLVE" {
   handler = "log"
 }

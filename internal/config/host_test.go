@@ -150,39 +150,3 @@ func shortTempDir(t *testing.T) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
-
-func TestWarnings(t *testing.T) {
-	c := parse(t, `
-route "ROUTE_REVIEW" {
-  handler = "log"
-}
-handler "exec" "slow" {
-  command    = ["/bin/slow"]
-  timeout_ms = 31000
-}
-handler "http" "remote" {
-  url = "http://review.example/"
-}
-handler "http" "local" {
-  url = "http://127.0.0.1:80/"
-}
-metrics {
-  listen = ":9377"
-}
-`)
-	want := []string{
-		"config.hcl:3: the route ROUTE_REVIEW",
-		"config.hcl:7: handler.exec.slow may run for 31s",
-		"config.hcl:10: handler.http.remote.url sends",
-		"config.hcl:16: metrics.listen is open",
-	}
-	got := c.Warnings()
-	if len(got) != len(want) {
-		t.Fatalf("%d warnings: %v", len(got), got)
-	}
-	for i, p := range got {
-		if !strings.HasPrefix(p.String(), want[i]) {
-			t.Errorf("warning %d: %s; want %q", i, p, want[i])
-		}
-	}
-}

@@ -5,6 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"time"
+
+	"breakwater/queue"
 )
 
 // Warnings lists what is allowed and still probably not meant. They refuse
@@ -14,6 +17,12 @@ func (c Config) Warnings() []Problem {
 	if c.Routes.RouteReview.Handler == KindLog {
 		found = append(found, finding{[]string{"route.ROUTE_REVIEW.handler"},
 			`the route ROUTE_REVIEW has the handler "log", which settles every exception unseen`, `"consumers" is its default`})
+	}
+	found = append(found, c.unworked()...)
+	if limit := usualDrain; c.Queue.DrainTimeout > limit {
+		found = append(found, finding{[]string{"queue.drain_timeout_s"},
+			fmt.Sprintf("a stop may take as long as queue.drain_timeout_s, %v", c.Queue.DrainTimeout),
+			"it is in seconds; a service manager waits for less, unless it is told to (TimeoutStopSec)"})
 	}
 	for _, h := range c.Handlers {
 		id := "handler." + h.Kind + "." + h.Name
@@ -32,6 +41,25 @@ func (c Config) Warnings() []Problem {
 			"metrics.listen is open to the network, without a password", `"127.0.0.1:PORT" keeps it on this host`})
 	}
 	return c.problems(found)
+}
+
+// usualDrain is the longest drain that nobody asks about: a longer one is likely to
+// be meant in milliseconds.
+const usualDrain = time.Hour
+
+// unworked are the routes that nobody takes exceptions from: the handler "consumers"
+// is what will be attached to consume.sock, which this version does not open.
+func (c Config) unworked() (found []finding) {
+	for _, name := range queue.Routes {
+		if c.Routes.Of(name).Handler != KindConsumers {
+			continue
+		}
+		key := "route." + string(name) + ".handler"
+		found = append(found, finding{[]string{key},
+			fmt.Sprintf("this version has no consume.sock: what goes to %s waits until it has another handler", name),
+			fmt.Sprintf("%s%s is %q; name a handler block, or \"log\"", key, c.defaulted(key), KindConsumers)})
+	}
+	return found
 }
 
 // isLoopback judges the text alone: nothing is looked up.

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWarnings(t *testing.T) {
+	c := parse(t, `
+route "ROUTE_REVIEW" {
+  handler = "log"
+}
+handler "exec" "slow" {
+  command    = ["/bin/slow"]
+  timeout_ms = 31000
+}
+handler "http" "remote" {
+  url = "http://review.example/"
+}
+handler "http" "local" {
+  url = "http://127.0.0.1:80/"
+}
+metrics {
+  listen = ":9377"
+}
+`)
+	want := []string{
+		"config.hcl:3: the route ROUTE_REVIEW",
+		"config.hcl:7: handler.exec.slow may run for 31s",
+		"config.hcl:10: handler.http.remote.url sends",
+		"config.hcl:16: metrics.listen is open",
+	}
+	got := c.Warnings()
+	if len(got) != len(want) {
+		t.Fatalf("%d warnings: %v", len(got), got)
+	}
+	for i, p := range got {
+		if !strings.HasPrefix(p.String(), want[i]) {
+			t.Errorf("warning %d: %s; want %q", i, p, want[i])
+		}
+	}
+}
+
+func TestWarnings_of_a_route_that_nobody_works_on(t *testing.T) {
+	const waits = "this version has no consume.sock: what goes to %s waits until it has another handler"
+	for _, one := range []struct{ name, text, want string }{
+		{"by default", "queue {\n}\n", "config.hcl: " + fmt.Sprintf(waits, "ROUTE_REVIEW")},
+		{"as it is said", "route \"ROUTE_REVIEW\" {\n  handler = \"consumers\"\n}\n", "config.hcl:2: " + fmt.Sprintf(waits, "ROUTE_REVIEW")},
+		{"the other one", "route \"AUTO_RESOLVE\" {\n  handler = \"consumers\"\n}\n" + postsReviews, "config.hcl:2: " + fmt.Sprintf(waits, "AUTO_RESOLVE")},
+		{"none", postsReviews, ""},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			got := parse(t, one.text).Warnings()
+			if one.want == "" {
+				if len(got) > 0 {
+					t.Errorf("warnings %v", got)
+				}
+				return
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0].String(), one.want) {
+				t.Errorf("warnings %v, want %q", got, one.want)
+			}
+		})
+	}
+}
+
+// postsReviews gives ROUTE_REVIEW somebody who works on it.
+const postsReviews = `
+route "ROUTE_REVIEW" {
+  handler = "post"
+}
+handler "exec" "post" {
+  command = ["/bin/post"]
+}
+`
+
+func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
+	for seconds, want := range map[string]string{"3600": "", "30000": "config.hcl:3: a stop may take as long as queue.drain_timeout_s, 8h20m0s"} {
+		got := parse(t, "queue {\n\n  drain_timeout_s = "+seconds+"\n}"+postsReviews).Warnings()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].String(), want)) {
+			t.Errorf("%s s: %v, want %q", seconds, got, want)
+		}
+	}
+}
