@@ -7,12 +7,16 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"breakwater/internal/cli"
 )
 
 // version is set by the build.
 var version = "devel"
+
+// lastPatience is how long a process that was told to end at once may take for it.
+const lastPatience = 3 * time.Second
 
 func main() {
 	stop, drain := context.WithCancel(context.Background())
@@ -26,6 +30,9 @@ func main() {
 		drain()
 		<-signals // the second ends at once
 		end()
+		// Whatever still waits for a pipe that nobody reads has had its time.
+		<-time.After(lastPatience)
+		os.Exit(5)
 	}()
 	// A closed stdout would end the process by signal. Caught, it is an error of the
 	// write; not ignored, because commands that handlers start would inherit that.

@@ -2,10 +2,14 @@ package app
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"breakwater/queue"
 )
@@ -17,6 +21,9 @@ const (
 	streamQueue = 1024
 	// streamMaxBytes bounds what those commits hold.
 	streamMaxBytes = 16 << 20
+	// streamPatience is how long the end of the process waits for a stream that does
+	// not move.
+	streamPatience = 5 * time.Second
 )
 
 // auditStream copies the trail's records, after their commit, to a file or stdout.
@@ -51,9 +58,10 @@ func openStream(to string, stdout io.Writer, failed func(error)) (*auditStream, 
 	return s, nil
 }
 
-// openAppend opens the stream's file, for its owner only.
+// openAppend opens the stream's file, for its owner only. A FIFO is opened only if
+// somebody reads it: to wait for a reader would be to wait with the whole start.
 func openAppend(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open audit.stream: %w", err)
 	}
@@ -95,6 +103,7 @@ func (s *auditStream) write() {
 		}
 		if err != nil {
 			s.failed(err)
+			s.skipped.Add(uint64(bytes.Count(records, []byte("\n"))))
 			w.Reset(s.out)
 		}
 	}
@@ -132,8 +141,12 @@ func (s *auditStream) close() error {
 		return nil
 	}
 	close(s.commits)
-	<-s.ended
-	return s.out.Close()
+	select {
+	case <-s.ended:
+		return s.out.Close()
+	case <-time.After(streamPatience):
+		return errors.New("audit.stream takes nothing any more; what waits is in the store")
+	}
 }
 
 // skippedRecords is how many records the stream has left out so far.

@@ -54,14 +54,29 @@ const (
 // work is not done (a verb with a bad value, two verbs at once, a verb beside an
 // outcome), it is a retry: it counts, so that a handler that is always wrong ends
 // in the dead letters, where a person sees it, and nothing is settled by mistake.
-func ParseAnswer(firstLine []byte) (queue.Answer, error) {
-	if len(firstLine) > maxAnswerLine || !bytes.HasPrefix(bytes.TrimLeft(firstLine, " \t\r"), []byte("{")) {
+// The same goes for an object that cannot be read: it is a retry if a verb stands in
+// it, and an ack with a note if not.
+func ParseAnswer(firstLine []byte) (queue.Answer, error) { return parseAnswer(firstLine, false) }
+
+// parseAnswer is ParseAnswer. With whole an object that ends too soon is a retry
+// too: the rest of it is on lines that a command's answer does not have.
+func parseAnswer(firstLine []byte, whole bool) (queue.Answer, error) {
+	line := bytes.TrimLeft(bytes.TrimPrefix(firstLine, []byte("\ufeff")), " \t\r")
+	if !bytes.HasPrefix(line, []byte("{")) {
 		return queue.Answer{Verb: queue.Ack, Outcome: OutcomeDone}, nil
 	}
 	var s said
-	if err := s.read(firstLine); err != nil {
-		s = said{} // half an object says nothing
+	if err := s.read(line); err != nil {
+		refuses := s.unreadable(line, err, whole)
+		if !refuses && len(line) > maxAnswerLine {
+			return queue.Answer{Verb: queue.Ack, Outcome: OutcomeDone}, nil
+		}
+		s = said{}
 		s.fault("the line is no JSON object: %s", shown([]byte(err.Error())))
+		if refuses {
+			reason := fmt.Errorf("%w: %s", ErrAnswer, s.faults[0])
+			return queue.Answer{Verb: queue.Retry, Reason: reason.Error()}, reason
+		}
 	}
 	a := s.answer()
 	if len(s.faults) == 0 {
@@ -110,6 +125,21 @@ type said struct {
 
 func (s *said) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
+}
+
+// unreadable reports whether an object that could not be read may say that the work
+// is not done. Of a line over the limit only the beginning is there, and it may be
+// anything that a service likes to return: there only a verb that was read counts.
+func (s *said) unreadable(line []byte, err error, whole bool) bool {
+	for _, verb := range [...]int{saidRetry, saidRelease, saidHold, saidReject} {
+		if s.values[verb] != nil {
+			return true
+		}
+		if len(line) <= maxAnswerLine && bytes.Contains(line, []byte(`"`+memberNames[verb]+`"`)) {
+			return true
+		}
+	}
+	return whole && len(line) <= maxAnswerLine && errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // read takes the line apart. Duplicate names and bad UTF-8 are errors of the

@@ -64,6 +64,12 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: "[\"a\"]"; note is not a string: "1"`,
 		}},
 		{"half an object", `{"outcome":"POSTED"`, done("malformed answer: the line is no JSON object: ")},
+		{"a verb, and bad UTF-8 after it", "{\"reject\":true,\"reason\":\"caf\xe9\"}", retry("malformed answer: the line is no JSON object: ")},
+		{"a verb, and bad UTF-8 before it", "{\"reason\":\"caf\xe9\",\"reject\":true}", retry("malformed answer: the line is no JSON object: ")},
+		{"a verb beside what is no JSON", `{"retry":true,"amount":NaN}`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb twice", `{"hold":"2026-03-31T18:00:00Z","hold":null}`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb and more", `{"reject":true} junk`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb that never ends", `{"reject":true,"reason":"` + strings.Repeat("x", 64<<10), retry("malformed answer: the line is no JSON object: ")},
 		{"a name twice", `{"outcome":"POSTED","outcome":"A"}`, done(`malformed answer: the line is no JSON object: `)},
 		{"bad UTF-8", "{\"note\":\"\xff\"}", done(`malformed answer: the line is no JSON object: `)},
 		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: \"something follows the object\"")},
@@ -84,11 +90,13 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 			if !errors.Is(err, handler.ErrAnswer) {
 				t.Errorf("got error %v", err)
 			}
-			if strings.HasSuffix(c.want.Note, "object: ") { // what follows is the library's
-				if !strings.HasPrefix(got.Note, c.want.Note) {
-					t.Errorf("got note %q", got.Note)
+			for _, text := range [...]struct{ got, want *string }{{&got.Note, &c.want.Note}, {&got.Reason, &c.want.Reason}} {
+				if strings.HasSuffix(*text.want, "object: ") { // what follows is the library's
+					if !strings.HasPrefix(*text.got, *text.want) {
+						t.Errorf("got %q", *text.got)
+					}
+					*text.got = *text.want
 				}
-				got.Note = c.want.Note
 			}
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -97,10 +105,23 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 	}
 }
 
-func TestParseAnswer_a_line_over_the_limit_is_none(t *testing.T) {
-	line := `{"retry":true,"reason":"` + strings.Repeat("x", 64<<10) + `"}`
-	if got, err := handler.ParseAnswer([]byte(line)); got != done("") || err != nil {
-		t.Errorf("got %.100v, %v", got, err)
+// Of a long line only the beginning is kept: what a service returns besides is no
+// reason to do the work again, a verb that was read is.
+func TestParseAnswer_of_a_line_over_the_limit_only_a_verb_counts(t *testing.T) {
+	long := strings.Repeat("x", 64<<10)
+	for start, want := range map[string]queue.Verb{
+		`{"retry":true,"reason":"`:            queue.Retry,
+		`{"id":7,"narrative":"`:               queue.Ack,
+		`{"id":7,"narrative":"\"reject\"`:     queue.Ack,
+		`{"lines":[{"reject":true}],"text":"`: queue.Ack,
+		`no object "reject" `:                 queue.Ack,
+	} {
+		if got, err := handler.ParseAnswer([]byte(start + long)); got.Verb != want {
+			t.Errorf("%s…: got %.100v, %v", start, got, err)
+		}
+	}
+	if got, err := handler.ParseAnswer([]byte("\ufeff{\"reject\":true}")); got.Verb != queue.Reject || err != nil {
+		t.Errorf("behind a byte order mark: got %v, %v", got, err)
 	}
 }
 

@@ -137,6 +137,12 @@ func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why 
 			killGroup(pid, syscall.SIGKILL)
 			return byContext
 		case <-limit.C:
+			// A process that was stalled itself finds both due. Who ended before it
+			// was told to has ended in time, whatever the clock says now.
+			if why == 0 && hasExited(pid) {
+				<-exited
+				return why
+			}
 			if why == byLimit {
 				killGroup(pid, syscall.SIGKILL)
 				return why
@@ -177,7 +183,7 @@ func (e *Exec) judge(stopped stop, ws syscall.WaitStatus, out *firstLine, diag *
 	switch ws.ExitStatus() {
 	case 0:
 		// The answer says itself what is wrong with it, for the trail.
-		a, _ := ParseAnswer(out.line())
+		a, _ := parseAnswer(out.line(), true)
 		return a
 	case exitData:
 		return queue.Answer{Verb: queue.Reject, Reason: reason}

@@ -78,6 +78,15 @@ func TestExec_an_exit_status_is_an_answer(t *testing.T) {
 	}
 }
 
+// An object over several lines may say "reject" on one that is no part of the
+// answer: it must not be taken for a success.
+func TestExec_an_object_over_several_lines_settles_nothing(t *testing.T) {
+	got := child(t, long, "exit", "0", "{\n  \"reject\": true\n}").Handle(t.Context(), delivery())
+	if got.Verb != queue.Retry || !strings.Contains(got.Reason, "malformed answer") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestExec_death_by_a_signal_is_a_retry(t *testing.T) {
 	got := run(t, handler.ExecOptions{Timeout: long, Command: []string{"/bin/sh", "-c", "kill -SEGV $$"}}).Handle(t.Context(), delivery())
 	if got.Verb != queue.Retry || !strings.Contains(got.Reason, "segmentation fault") {

@@ -182,8 +182,16 @@ func TestHTTP_a_2xx_body_may_say_otherwise(t *testing.T) {
 			t.Errorf("%.40q: got %+v, want %+v", c.body, got, c.want)
 		}
 	}
+	t.Run("one that is broken and has a verb in it is a retry", func(t *testing.T) {
+		for _, body := range []string{`{"retry":tru}`, "{\"reject\":true,\"reason\":\"caf\xe9\"}", `{"reject":true,"amount":NaN}`} {
+			r := listen(t, "tcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+			if got := r.hook(t, "/", HTTPOptions{}).Handle(t.Context(), hookDelivery()); got.Verb != queue.Retry {
+				t.Errorf("%q: got %+v", body, got)
+			}
+		}
+	})
 	t.Run("one that is broken is an ack that says so", func(t *testing.T) {
-		for _, body := range []string{`{"outcome":"POS`, `{"retry":tru}`, `{"a":1,"a":2}`, `{} {}`, "{\xff}"} {
+		for _, body := range []string{`{"outcome":"POS`, `{"a":1,"a":2}`, `{} {}`, "{\xff}"} {
 			r := listen(t, "tcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 			got := r.hook(t, "/", HTTPOptions{}).Handle(t.Context(), hookDelivery())
 			if got.Verb != queue.Ack || got.Outcome != "DONE" || !strings.Contains(got.Note, "malformed answer") {

@@ -18,6 +18,13 @@ func awaitExit(pid int) {
 	}
 }
 
+// hasExited reports whether a child has exited and waits to be reaped.
+func hasExited(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && info.Signo != 0
+}
+
 // killGroup sends a signal to the process group that a child leads. That it has
 // ended already is no news.
 func killGroup(leader int, sig syscall.Signal) { _ = syscall.Kill(-leader, sig) }

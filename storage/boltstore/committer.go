@@ -260,18 +260,30 @@ func (s *Store) commitWithoutAdmits(group []*operation, refused error) error {
 
 // readGroup answers operations that only look.
 func (s *Store) readGroup(group []*operation) error {
-	tx, err := s.file.DB().Begin(false)
+	x, err := s.begin(false)
 	if err != nil {
 		err = failed("begin to read", err)
 		s.answer(group, err)
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // of a read transaction: nothing can fail
-	x := s.newTxn(tx)
+	defer func() { _ = x.tx.Rollback() }() // of a read transaction: nothing can fail
 	for _, op := range group {
 		op.done <- guard(func() error { return op.apply(x) })
 	}
 	return nil
+}
+
+// begin begins a transaction. bbolt looks at pages here already, and panics on those
+// that make no sense.
+func (s *Store) begin(writable bool) (x *txn, err error) {
+	err = guard(func() error {
+		tx, err := s.file.DB().Begin(writable)
+		if err == nil {
+			x = s.newTxn(tx)
+		}
+		return err
+	})
+	return x, err
 }
 
 // newTxn starts an operation's view of a transaction.
@@ -285,12 +297,12 @@ func (s *Store) newTxn(tx *bolt.Tx) *txn {
 // ErrNoRoom: it certainly is not, and the tables are as before. ErrFailed: nobody
 // knows, or the tables are spoilt; the store is over.
 func (s *Store) commitOnce(group []*operation) error {
-	tx, err := s.file.DB().Begin(true)
+	x, err := s.begin(true)
 	if err != nil {
 		return failed("begin a transaction", err)
 	}
+	tx := x.tx
 	before := uint64(tx.ID()) - 1
-	x := s.newTxn(tx)
 	err = guard(func() error {
 		for _, op := range group {
 			if err := op.apply(x); err != nil {
@@ -312,7 +324,7 @@ func (s *Store) commitOnce(group []*operation) error {
 	s.txid = before + 1
 	// A file that was removed, replaced or cut short under us takes commits, and no
 	// start will ever find them.
-	if err := s.file.Present(); err != nil {
+	if err := guard(s.file.Present); err != nil {
 		return failed("look for the store's file", err)
 	}
 	return nil
@@ -321,7 +333,11 @@ func (s *Store) commitOnce(group []*operation) error {
 // judgeCommit decides what a failed commit means; clocks is what it would have
 // ended.
 func (s *Store) judgeCommit(err error, before uint64, clocks []clock) error {
-	after, txErr := s.file.Txid()
+	var after uint64
+	txErr := guard(func() (err error) {
+		after, err = s.file.Txid()
+		return err
+	})
 	if txErr != nil {
 		return failed("commit", errors.Join(err, txErr))
 	}

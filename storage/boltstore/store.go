@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -62,6 +64,9 @@ var (
 	// meant.
 	ErrArchive = errors.New("the store is an archive copy")
 )
+
+// closePatience is how long closing may take when the store has failed.
+const closePatience = 2 * time.Second
 
 // Store is a [queue.Store] in a bbolt file. Its methods may be called from several
 // goroutines.
@@ -261,7 +266,22 @@ func (s *Store) view(f func(*bolt.Tx) error) error {
 	if s.gone {
 		return s.endedErr()
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of this goroutine, for guard to catch
 	return guard(func() error { return s.file.DB().View(f) })
+}
+
+// letGo closes the file of a store that has failed. A panic in the middle of bbolt
+// leaves its locks taken, and then closing would wait for ever; the process is about
+// to end, which closes the file as well.
+func (s *Store) letGo() error {
+	closed := make(chan error, 1)
+	go func() { closed <- guard(s.file.Close) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closePatience):
+		return errors.New("the file of a failed store could not be closed")
+	}
 }
 
 // Close ends the store; see [queue.Store]. A second call returns what the first did.
@@ -284,7 +304,7 @@ func (s *Store) closeFile() error {
 		return s.file.Close()
 	}
 	if s.failure.Load() != nil {
-		return errors.Join(s.head.Close(), s.file.Close())
+		return errors.Join(s.head.Close(), s.letGo())
 	}
 	err := errors.Join(s.head.Sync(), s.head.Close())
 	err = errors.Join(err, s.file.CloseClean(func(tx *bolt.Tx) error {
