@@ -9,7 +9,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"breakwater/internal/app"
-	"breakwater/storage"
 )
 
 func (e *env) serveCommand() *ucli.Command {
@@ -23,16 +22,16 @@ queue.drain_timeout_s, everything else is put back; a second one ends at once.
 What was answered "accepted" is on disk in any case, also after kill -9.
 
 A store that is damaged, locked, empty or of another program is refused and left
-as it is. An archive copy, or a file older than its witness (<store>.head), is
-refused without --restore, which records RESTORED, voids all leases and starts
-paused: "breakwater resume" lets the work go on.`,
+as it is. A copy, or a file older than its witness (<store>.head), is refused
+without --restore, which records RESTORED, voids all leases and starts paused:
+"breakwater resume" lets the work go on.`,
 			[]string{
 				"0  the drain was clean", "1  the store or a socket could not be had, or a commit failed",
 				status2, "5  the drain was cut off; what was left is put back",
 			},
 			"breakwater serve", "breakwater --config /etc/breakwater/config.hcl serve", "breakwater serve --restore"),
 		Flags: []ucli.Flag{
-			&ucli.BoolFlag{Name: "restore", Usage: "take an archive copy, or a file older than its witness, into service"},
+			&ucli.BoolFlag{Name: "restore", Usage: "take a copy, or a file older than its witness, into service"},
 		},
 		Action: e.serve,
 	}
@@ -63,9 +62,6 @@ func (e *env) serve(c *ucli.Context) error {
 	switch {
 	case errors.Is(err, app.ErrUncleanDrain):
 		return &failure{status: exitUnclean, err: err, hint: "raise queue.drain_timeout_s above the handlers' usual time"}
-	case errors.Is(err, storage.ErrRolledBack), errors.Is(err, storage.ErrArchive):
-		return &failure{status: exitFailed, err: err,
-			hint: `if that is meant, run "breakwater serve --restore": it voids all leases and starts paused`}
 	case app.IsConfig(err) && errors.As(err, &unsupported):
 		return &failure{status: exitUsage, err: err, hint: unsupported.Advice()}
 	}

@@ -31,7 +31,7 @@ func (s *Store) checkOrigin(tx *bolt.Tx, archive bool) error {
 
 func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
 	if archive {
-		return ErrArchive
+		return dbfile.Fault(dbfile.ErrCopy, s.options.Path, nil)
 	}
 	w, found, err := dbfile.ReadWitness(s.witnessPath())
 	switch {
@@ -45,19 +45,24 @@ func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
 	case !found:
 		return nil
 	case w.StoreID != s.id:
-		return fmt.Errorf("%w: it is another store altogether", ErrRolledBack)
+		return s.rolledBack("it is another store altogether")
 	}
 	count, err := parseCounters(tx.Bucket(bucketMeta).Get(metaCounters))
 	if err != nil {
 		return err
 	}
-	return compareWitness(tx, count.head, queue.Head{Block: w.Block, Hash: w.Head})
+	return s.compareWitness(tx, count.head, queue.Head{Block: w.Block, Hash: w.Head})
+}
+
+// rolledBack says how the file differs from what its witness has seen.
+func (s *Store) rolledBack(format string, args ...any) error {
+	return dbfile.Fault(dbfile.ErrRolledBack, s.options.Path, fmt.Errorf(format, args...))
 }
 
 // compareWitness looks for the head that the witness has seen in the trail.
-func compareWitness(tx *bolt.Tx, head, seen queue.Head) error {
+func (s *Store) compareWitness(tx *bolt.Tx, head, seen queue.Head) error {
 	if seen.Block > head.Block {
-		return fmt.Errorf("%w: its trail ends at block %d, the witness has seen block %d", ErrRolledBack, head.Block, seen.Block)
+		return s.rolledBack("its trail ends at block %d, the witness has seen block %d", head.Block, seen.Block)
 	}
 	hash := head.Hash
 	if seen.Block < head.Block && seen.Block > 0 {
@@ -72,7 +77,7 @@ func compareWitness(tx *bolt.Tx, head, seen queue.Head) error {
 		hash = b.Hash
 	}
 	if seen.Block > 0 && hash != seen.Hash {
-		return fmt.Errorf("%w: block %d of its trail is not the one that the witness has seen", ErrRolledBack, seen.Block)
+		return s.rolledBack("block %d of its trail is not the one that the witness has seen", seen.Block)
 	}
 	return nil
 }

@@ -59,10 +59,10 @@ var (
 
 	// ErrRolledBack: the file is older than, or not the same as, what its witness
 	// has seen. Open it with Restore if that is meant.
-	ErrRolledBack = errors.New("the store is not the one that its witness has seen last")
-	// ErrArchive: the file is an archive copy. Open it with Restore if that is
+	ErrRolledBack error = dbfile.ErrRolledBack
+	// ErrArchive: the file is marked as a copy. Open it with Restore if that is
 	// meant.
-	ErrArchive = errors.New("the store is an archive copy")
+	ErrArchive error = dbfile.ErrCopy
 )
 
 // closePatience is how long closing may take when the store has failed.
@@ -192,7 +192,7 @@ func fileError(path string, err error) error {
 	case errors.Is(err, errNewer):
 		e.Kind, e.Hint = dbfile.ErrNewer, "run the version that wrote it, or a later one"
 	case errors.Is(err, ErrRolledBack), errors.Is(err, ErrArchive):
-		return fmt.Errorf("open the store %s: %w", path, err)
+		return fmt.Errorf("open the store: %w", err) // which has its path and its hint
 	}
 	return e
 }

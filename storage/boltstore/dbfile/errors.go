@@ -27,6 +27,10 @@ const (
 	ErrAbsent     Kind = "STORE_ABSENT"      // nothing there, and nothing may be created
 	ErrNoSpace    Kind = "STORE_NO_SPACE"    // creation found the disk full
 	ErrIO         Kind = "STORE_IO"          // the device or the kernel refused
+
+	// Sound in itself, and taken into service only on request:
+	ErrRolledBack Kind = "STORE_ROLLED_BACK" // older than, or not the same as, what its witness has seen
+	ErrCopy       Kind = "STORE_COPY"        // marked as a copy
 )
 
 // Later in a file's life:
@@ -64,6 +68,10 @@ func kindText(k Kind) string {
 		return "cannot be created: no room"
 	case ErrIO:
 		return "cannot be read or written"
+	case ErrRolledBack:
+		return "is not the one that its witness has seen last"
+	case ErrCopy:
+		return "is a copy"
 	case ErrGone:
 		return "was deleted, replaced or cut short while in use"
 	case ErrUnclean:
@@ -137,11 +145,16 @@ func defaultHint(k Kind) string {
 		return "check the path"
 	case ErrNoSpace:
 		return "make room; nothing was left behind"
+	case ErrRolledBack, ErrCopy:
+		return "if that is meant, run \"breakwater serve --restore\": it voids all leases and starts paused"
 	case ErrGone:
 		return "do not move, replace or copy over the file of a running store; restart to see what is there now"
 	}
 	return ""
 }
+
+// Fault is an error of this kind, for whoever judges a file by what it holds.
+func Fault(k Kind, path string, err error) *FileError { return fileErr(k, path, err) }
 
 // fileErr builds a FileError with the kind's usual hint.
 func fileErr(k Kind, path string, err error) *FileError {
