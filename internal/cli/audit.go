@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -174,7 +175,7 @@ func (e *env) export(c *ucli.Context) error {
 	}
 	q := queue.TrailQuery{PartitionKey: c.String("key"), Event: queue.Event(c.String("event"))}
 	if q.Event != "" && !slices.Contains(queue.Events[:], q.Event) {
-		return usageFor(c, "there is no event %q; is %q meant?", string(q.Event), nearestEvent(string(q.Event)))
+		return noSuchEvent(c, string(q.Event))
 	}
 	var err error
 	if q.Since, err = timeFlag(c, "since"); err != nil {
@@ -191,17 +192,17 @@ func (e *env) export(c *ucli.Context) error {
 	})
 }
 
-// nearestEvent is the event that was probably meant, or the first one, to show how
-// they look.
-func nearestEvent(name string) string {
+// noSuchEvent names the event that was probably meant; where none is near, all of
+// them.
+func noSuchEvent(c *ucli.Context, name string) error {
 	var names []string
 	for _, event := range queue.Events {
 		names = append(names, string(event))
 	}
-	if near := nearest(name, names); near != "" {
-		return near
+	if near := nearest(strings.ToUpper(name), names); near != "" {
+		return usageFor(c, "there is no event %q; is %q meant?", name, near)
 	}
-	return names[0]
+	return usageFor(c, "there is no event %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // exportPiece is how many bytes are printed at a time.
