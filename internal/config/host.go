@@ -38,7 +38,7 @@ func (c Config) CheckHost() []Problem {
 		}
 	}
 	if c.Checkpoint.Key != "" {
-		say(secretFile(c.Checkpoint.Key, `make one with "breakwater audit keygen"`), "checkpoint.key")
+		say(secretFile(c.Checkpoint.Key, noCheckpoints), "checkpoint.key")
 	}
 	for _, h := range c.Handlers {
 		if h.Kind == KindExec && len(h.Command) > 0 {

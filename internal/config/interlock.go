@@ -95,14 +95,17 @@ func (c Config) defaulted(key string) string {
 	return " (at its default)"
 }
 
+// noCheckpoints is what to do about a checkpoint block for the time being.
+const noCheckpoints = "this version writes no checkpoints yet: leave the block out"
+
 // checkpointInterlocks: half a checkpoint would write nothing and say nothing.
 func (c Config) checkpointInterlocks() []finding {
 	key, output := "checkpoint.key", "checkpoint.output"
 	switch {
 	case c.Checkpoint.Key == "" && c.Checkpoint.Output != "":
-		return []finding{{[]string{output, key}, "checkpoint.output needs checkpoint.key: heads are signed", `make a key with "breakwater audit keygen"`}}
+		return []finding{{[]string{output, key}, "checkpoint.output needs checkpoint.key: heads are signed", noCheckpoints}}
 	case c.Checkpoint.Key != "" && c.Checkpoint.Output == "":
-		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", `set it to a file's path or "stdout"`}}
+		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", noCheckpoints}}
 	}
 	return nil
 }

@@ -86,14 +86,10 @@ func (r *reader) syntax(diagnostics hcl.Diagnostics) bool {
 			continue
 		}
 		whole = false
-		r.report(where, "syntax: "+printable(strings.TrimSuffix(d.Summary, ".")), oneLine(d.Detail))
+		said := syntaxText(d)
+		r.report(where, "syntax: "+said.what, said.hint)
 	}
 	return whole
-}
-
-// oneLine makes the parser's explanation fit behind a message.
-func oneLine(s string) string {
-	return strings.TrimSuffix(printable(strings.Join(strings.Fields(s), " ")), ".")
 }
 
 func (r *reader) report(where hcl.Range, message, hint string) {
