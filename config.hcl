@@ -24,7 +24,8 @@ data_dir = "./var"
 # run_dir = "./var/run"
 
 # Where the backlog, the leases, the ledger and the audit trail are kept: one bbolt file, 0600.
-# Never copy it while the daemon runs; "breakwater archive" does. Restart.
+# Never copy it while the daemon runs: stop it first. (A command that copies a running store is
+# not in this version yet.) Restart.
 store "bbolt" {
   # Default: breakwater.db in data_dir. A small witness of its newest state lies beside it (.head).
   # path = "./var/breakwater.db"
@@ -43,12 +44,13 @@ queue {
 
   # How long a claimed exception belongs to its worker or consumer before it is given to
   # another: 10 ms to 7 days. Workers renew theirs while a handler runs, so this needs not
-  # cover the slowest handler; a consumer sends "extend", or asks for longer leases, up to
-  # max_lease_timeout_ms.
+  # cover the slowest handler. max_lease_timeout_ms is the longest lease that a consumer may ask
+  # for: consumers are not in this version yet, so it has no effect.
   lease_timeout_ms     = 30000
   max_lease_timeout_ms = 3600000
 
-  # The largest prefetch that a consumer may ask for: 1 to 65536.
+  # The largest prefetch that a consumer may ask for: 1 to 65536. Not in this version yet: no
+  # effect.
   max_prefetch = 1024
 
   # How long running handlers may go on after SIGTERM before they are cut off: 1 s to a day.
@@ -103,8 +105,8 @@ queue {
 
 # The memory of what has been settled: it makes a retry or a replay from upstream harmless.
 ledger {
-  # How long a settled key is remembered, from its settlement: 1 h to 100 years. Open and dead
-  # ones always are.
+  # How long a settled key is to be remembered, from its settlement: 1 h to 100 years. Not in
+  # this version yet: it has no effect, and every key is remembered for ever.
   retention_h = 8760
 
   # Remembered keys: 1 to 1000000000. Beyond it the store counts as full.
@@ -113,10 +115,12 @@ ledger {
 
 # The hash-chained trail in the file.
 audit {
-  # How long records stay in the file: 1 h to 100 years.
+  # How long records are to stay in the file: 1 h to 100 years. Not in this version yet: it has
+  # no effect, and every record stays for ever.
   retention_h = 8760
 
-  # Let a record expire only when an archive holds it.
+  # Let a record expire only when an archive holds it. Not in this version yet: no effect,
+  # since none expires.
   require_archive = true
 
   # Where every record also goes, after its commit, one JSON line each: "" (nowhere), "stdout"
@@ -124,10 +128,11 @@ audit {
   stream = ""
 }
 
-# Signed heads of the chain, kept outside the file: they prove later that nobody shortened or
-# rewrote it. Both key and output, or neither. Restart.
+# Signed heads of the chain, kept outside the file: they are to prove later that nobody
+# shortened or rewrote it. Not in this version yet: "serve" refuses a key (status 2). Leave the
+# block as it is. Both key and output, or neither. Restart.
 checkpoint {
-  # The file with the signing key ("breakwater audit keygen" makes one); "" for no checkpoints.
+  # The file with the signing key; "" for no checkpoints.
   key = ""
 
   # "stdout" or a file's path.
@@ -143,7 +148,8 @@ metrics {
   listen = ""
 }
 
-# The three doors; their permissions are the access control. The mode is octal, in quotes, and
+# The three doors ("consume" is not in this version yet: no socket is made, and its block has no
+# effect); their permissions are the access control. The mode is octal, in quotes, and
 # never opens a socket to everyone: put the clients into the group (a name or a number; default:
 # the process's own). Restart, all of it.
 socket "enqueue" {
@@ -168,8 +174,9 @@ socket "control" {
 }
 
 # Which handler takes the exceptions of a route: "log" (settles them as AUTO_RESOLVED; the audit
-# record is the effect), "consumers" (whoever is attached to the consume socket; this version has
-# none: what goes there waits), or the name of a handler block below.
+# record is the effect), "consumers" (whoever is attached to the consume socket: not in this
+# version yet, so the route's exceptions wait in the backlog, in order), or the name of a handler
+# block below.
 route "AUTO_RESOLVE" {
   handler = "log"
 }
