@@ -24,9 +24,22 @@ func (s *Store) checkOrigin(tx *bolt.Tx, archive bool) error {
 	if err == nil || !s.options.Restore {
 		return err
 	}
-	s.report.Restored, s.report.Why = true, err.Error()
+	s.report.Restored, s.report.Why = true, withoutPath(err)
 	s.report.Warnings = append(s.report.Warnings, "taken into service on request: "+err.Error())
 	return nil
+}
+
+// withoutPath is the error for the trail, where a path of this host means nothing to
+// whoever reads it elsewhere.
+func withoutPath(err error) string {
+	var f *dbfile.FileError
+	switch {
+	case !errors.As(err, &f):
+		return err.Error()
+	case f.Err == nil:
+		return f.Kind.Error()
+	}
+	return f.Kind.Error() + ": " + f.Err.Error()
 }
 
 func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
