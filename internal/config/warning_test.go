@@ -83,3 +83,28 @@ func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
 		}
 	}
 }
+
+func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
+	for _, one := range []struct{ name, text, want string }{
+		{"retention of keys", "ledger {\n  retention_h = 1\n}\n", "config.hcl:2: ledger.retention_h has no effect"},
+		{"retention of records", "audit {\n  retention_h = 1\n}\n", "config.hcl:2: audit.retention_h has no effect"},
+		{"expiry without a copy", "audit {\n  require_archive = false\n}\n", "config.hcl:2: audit.require_archive has no effect"},
+		{"consumers' leases", "queue {\n  max_lease_timeout_ms = 30000\n}\n", "config.hcl:2: queue.max_lease_timeout_ms has no effect"},
+		{"consumers' prefetch", "queue {\n  max_prefetch = 1\n}\n", "config.hcl:2: queue.max_prefetch has no effect"},
+		{"checkpoints", "checkpoint {\n  key = \"k\"\n  output = \"stdout\"\n}\n", "config.hcl:2: checkpoint.key is refused by serve"},
+		{"at its default", "ledger {\n  retention_h = 8760\n}\n", ""},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			got := parse(t, one.text+postsReviews).Warnings()
+			if one.want == "" {
+				if len(got) > 0 {
+					t.Errorf("warnings %v", got)
+				}
+				return
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0].String(), one.want) {
+				t.Errorf("warnings %v, want %q", got, one.want)
+			}
+		})
+	}
+}

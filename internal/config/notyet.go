@@ -1,0 +1,27 @@
+package config
+
+// notYet are the settings that were changed from their default and that this version
+// only keeps. They are accepted so that a file needs no change when it is updated;
+// whoever relies on one has to hear that nothing acts on it.
+func (c Config) notYet() (found []finding) {
+	usual := unplaced("")
+	if c.Checkpoint.Key != "" {
+		found = append(found, finding{[]string{"checkpoint.key"}, "checkpoint.key is refused by serve", noCheckpoints})
+	}
+	for _, one := range []struct {
+		key     string
+		changed bool
+		hint    string
+	}{
+		{"ledger.retention_h", c.Ledger.Retention != usual.Ledger.Retention, "every key is remembered for ever"},
+		{"audit.retention_h", c.Audit.Retention != usual.Audit.Retention, "every record stays for ever"},
+		{"audit.require_archive", c.Audit.RequireArchive != usual.Audit.RequireArchive, "every record stays for ever"},
+		{"queue.max_lease_timeout_ms", c.Queue.MaxLeaseTimeout != usual.Queue.MaxLeaseTimeout, "there are no consumers to ask for leases"},
+		{"queue.max_prefetch", c.Queue.MaxPrefetch != usual.Queue.MaxPrefetch, "there are no consumers to ask for more"},
+	} {
+		if one.changed {
+			found = append(found, finding{[]string{one.key}, one.key + " has no effect in this version yet", one.hint})
+		}
+	}
+	return found
+}
