@@ -20,7 +20,7 @@ type Options struct {
 	Backend string // "": Bbolt
 	Path    string // of the store's file
 
-	// Restore takes an archive copy, or a file older than its witness, into service.
+	// Restore takes a copy, or a file older than its witness, into service.
 	Restore bool
 	// Committed is told of each commit that left records; see [queue.Commit].
 	Committed func(queue.Commit)

@@ -22,16 +22,16 @@ queue.drain_timeout_s, everything else is put back; a second one ends at once.
 What was answered "accepted" is on disk in any case, also after kill -9.
 
 A store that is damaged, locked, empty or of another program is refused and left
-as it is. A copy, or a file older than its witness (<store>.head), is refused
-without --restore, which records RESTORED, voids all leases and starts paused:
-"breakwater resume" lets the work go on.`,
+as it is. A file older than its witness (<store>.head), or one that is marked as a
+copy, is refused without --restore, which records RESTORED, voids all leases and
+starts paused: "breakwater resume" lets the work go on.`,
 			[]string{
 				"0  the drain was clean", "1  the store or a socket could not be had, or a commit failed",
 				status2, "5  the drain was cut off; what was left is put back",
 			},
 			"breakwater serve", "breakwater --config /etc/breakwater/config.hcl serve", "breakwater serve --restore"),
 		Flags: []ucli.Flag{
-			&ucli.BoolFlag{Name: "restore", Usage: "take a copy, or a file older than its witness, into service"},
+			&ucli.BoolFlag{Name: "restore", Usage: "take a file older than its witness, or a copy, into service"},
 		},
 		Action: e.serve,
 	}

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Path is the file; its folder is made if it is absent.
 	Path string
-	// Restore takes an archive copy, or a file older than its witness, into
+	// Restore takes a copy, or a file older than its witness, into
 	// service. Without it both are refused.
 	Restore bool
 	// Window is how many messages are kept at hand in memory; 0: 65,536.
