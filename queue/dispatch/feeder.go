@@ -77,14 +77,18 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 }
 
 // others reports whether there are workers with room that were not asked, because
-// prefetch is short, and have to be before it is sure that there is nothing for
-// anybody.
+// prefetch is short, or not for both kinds of handlers, and have to be before it is
+// sure that there is nothing for anybody.
 func (f *feeder) others(a *asking) bool {
 	f.round += a.asked
 	if a.given > 0 {
 		f.round = a.asked
 	}
-	if f.round < a.able {
+	all := a.able
+	if a.halved {
+		all *= 2 // the second time it is the other kind's turn
+	}
+	if f.round < all {
 		return true
 	}
 	f.round = 0
@@ -95,15 +99,16 @@ func (f *feeder) others(a *asking) bool {
 type asking struct {
 	wants   []queue.Want
 	to      []*worker // who gets the want of the same index
-	probing []*route  // the route it probes; nil for ordinary ones
+	probing []*served // what it probes; nil for ordinary ones
 	left    int       // of prefetch
 	able    int       // workers with room
 	asked   int       // those of them that were asked for
 	given   int       // deliveries that came of it
+	halved  bool      // somebody had one place, and was asked for one kind of handler only
 }
 
 // add asks for one worker. What is asked for is bounded by prefetch.
-func (a *asking) add(w *worker, slots partition.SlotSet, routes queue.RouteSet, most, perKey int, lease time.Duration, probed *route) {
+func (a *asking) add(w *worker, slots partition.SlotSet, routes queue.RouteSet, most, perKey int, lease time.Duration, probed *served) {
 	most = min(most, a.left)
 	if routes == 0 || most <= 0 {
 		return
@@ -123,8 +128,8 @@ func (a *asking) handOut(r *Runner, all [][]queue.Delivery) (filled bool) {
 			continue
 		}
 		a.given += len(deliveries)
-		if rt := a.probing[i]; rt != nil {
-			rt.health.probeClaimed()
+		if h := a.probing[i]; h != nil {
+			h.health.probeClaimed()
 		} else if len(deliveries) == a.wants[i].Max {
 			filled = true
 		}
@@ -170,6 +175,9 @@ func (f *feeder) ask(now time.Time) asking {
 		last = i
 		room := min(w.room()-a.probes(w), share)
 		forPure := w.split(room, pure, effects)
+		if pure != 0 && effects != 0 && (forPure == 0 || forPure == room) {
+			a.halved = true
+		}
 		a.add(w, w.slots, pure, forPure, forPure, s.Lease, nil)
 		a.add(w, w.slots, effects, room-forPure, 1, s.Lease, nil)
 	}
@@ -183,13 +191,14 @@ func (f *feeder) ask(now time.Time) asking {
 func (f *feeder) probe(a *asking, s *Settings, now time.Time) {
 	r := f.r
 	for name, rt := range r.routes {
-		if !rt.health.probeDue(now) {
+		h := rt.inProcess()
+		if h == nil || !h.health.probeDue(now) {
 			continue
 		}
 		for i := range r.workers {
 			w := r.workers[(f.first+i)%len(r.workers)]
 			if w.room()-a.probes(w) > 0 {
-				a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, rt)
+				a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, h)
 				break
 			}
 		}
@@ -198,8 +207,8 @@ func (f *feeder) probe(a *asking, s *Settings, now time.Time) {
 
 // probes is how many probes are asked for w.
 func (a *asking) probes(w *worker) (n int) {
-	for i, rt := range a.probing {
-		if rt != nil && a.to[i] == w {
+	for i, h := range a.probing {
+		if h != nil && a.to[i] == w {
 			n++
 		}
 	}
@@ -209,10 +218,11 @@ func (a *asking) probes(w *worker) (n int) {
 // claimable returns the routes that work may be claimed for, by kind of handler.
 func (r *Runner) claimable() (pure, effects queue.RouteSet) {
 	for name, rt := range r.routes {
-		switch {
-		case rt.pure != nil:
+		switch h := rt.inProcess(); {
+		case h == nil:
+		case h.pure != nil:
 			pure |= queue.RoutesOf(name)
-		case rt.health.up():
+		case h.health.up():
 			effects |= queue.RoutesOf(name)
 		}
 	}
@@ -228,7 +238,11 @@ func (r *Runner) untilNext(next, now time.Time) time.Duration {
 		pause = min(pause, next.Sub(now))
 	}
 	for _, rt := range r.routes {
-		if at := rt.health.retryAt(); at.After(now) {
+		h := rt.inProcess()
+		if h == nil {
+			continue
+		}
+		if at := h.health.retryAt(); at.After(now) {
 			pause = min(pause, at.Sub(now))
 		}
 	}

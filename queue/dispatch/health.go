@@ -112,8 +112,8 @@ type Outage struct {
 // [queue.Routes]; none: all are up, or have not been tried yet.
 func (r *Runner) Unavailable() (down []Outage) {
 	for _, name := range queue.Routes {
-		if rt := r.routes[name]; rt != nil {
-			if o, is := rt.health.outage(); is {
+		if h := r.served(name); h != nil {
+			if o, is := h.health.outage(); is {
 				o.Route = name
 				down = append(down, o)
 			}
@@ -125,6 +125,6 @@ func (r *Runner) Unavailable() (down []Outage) {
 // Available reports whether a route has a handler here, and whether that one may be
 // used: a handler that was never tried is up.
 func (r *Runner) Available(name queue.Route) (up, inProcess bool) {
-	rt := r.routes[name]
-	return rt != nil && rt.health.up(), rt != nil
+	h := r.served(name)
+	return h != nil && h.health.up(), h != nil
 }

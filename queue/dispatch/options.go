@@ -61,7 +61,6 @@ func errField(name string, value any) error {
 
 // check says what is wrong with the options.
 func (o *Options) check() error {
-	s := o.Settings
 	switch {
 	case o.Store == nil:
 		return errors.New("dispatch: option Store is missing")
@@ -69,12 +68,25 @@ func (o *Options) check() error {
 		return errField("Workers", o.Workers)
 	case o.Room < o.Workers:
 		return errField("Room (less than one for each worker)", o.Room)
-	case s.Prefetch < 1 || s.Prefetch > o.Room:
+	}
+	if err := checkSettings(&o.Settings, o.Room); err != nil {
+		return err
+	}
+	return checkHandlers(o.Handlers)
+}
+
+func checkSettings(s *Settings, room int) error {
+	switch {
+	case s.Prefetch < 1 || s.Prefetch > room:
 		return errField("Settings.Prefetch (1 to Room)", s.Prefetch)
 	case s.Lease <= 0:
 		return errField("Settings.Lease", s.Lease)
 	}
-	for route, h := range o.Handlers {
+	return nil
+}
+
+func checkHandlers(handlers map[queue.Route]any) error {
+	for route, h := range handlers {
 		_, handler := h.(Handler)
 		_, pure := h.(Pure)
 		if queue.RouteIndex(route) < 0 || handler == pure {

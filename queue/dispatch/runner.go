@@ -25,10 +25,9 @@ type Runner struct {
 	now      func() time.Time
 	random   func() uint32
 	settings atomic.Pointer[Settings]
-	began    time.Time
 
 	workers []*worker
-	routes  map[queue.Route]*route
+	routes  map[queue.Route]*route // all there are; the map never changes
 
 	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
@@ -40,23 +39,6 @@ type Runner struct {
 	failOnce sync.Once
 	failed   chan struct{} // closed when the store has failed
 	failure  error         // set before failed is closed
-}
-
-// route is an in-process route: its handler, and whether it can be had.
-type route struct {
-	name    queue.Route
-	handler Handler // one of the two
-	pure    Pure
-	health  health
-	settled atomic.Int64 // when a delivery of it was settled last, Unix nanoseconds; 0: not yet
-}
-
-// settledAt is when a delivery of the route was settled last, or else since.
-func (rt *route) settledAt(since time.Time) time.Time {
-	if at := rt.settled.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return since
 }
 
 // New returns a Runner that does nothing until Run. The error names the option
@@ -79,14 +61,11 @@ func New(o Options) (*Runner, error) {
 	if r.random == nil {
 		r.random = rand.Uint32
 	}
-	r.began = r.now()
 	r.settings.Store(&o.Settings)
-	for name, h := range o.Handlers {
-		rt := &route{name: name}
-		rt.handler, _ = h.(Handler)
-		rt.pure, _ = h.(Pure)
-		r.routes[name] = rt
+	for _, name := range queue.Routes {
+		r.routes[name] = &route{}
 	}
+	r.setHandlers(o.Handlers)
 	r.makeWorkers(o.Workers, o.Room)
 	return r, nil
 }
@@ -105,12 +84,6 @@ func (r *Runner) makeWorkers(n, room int) {
 		}
 		r.workers = append(r.workers, newWorker(r, name, slots.Set(i), share))
 	}
-}
-
-// Configure changes the settings. What is under way keeps the old ones.
-func (r *Runner) Configure(s Settings) {
-	r.settings.Store(&s)
-	r.Wake()
 }
 
 // Wake says that somebody else has changed the store: a consumer's answer, an

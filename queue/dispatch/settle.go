@@ -31,7 +31,12 @@ func (w *worker) settlement(d *queue.Delivery, a *queue.Answer) queue.Settlement
 	return s
 }
 
+// settleOne settles a delivery of a handler with effects. It takes its turn with the
+// decisions too: what was claimed for a pure handler may have got one with effects
+// meanwhile, and have others of its key behind it.
 func (w *worker) settleOne(s *shift, d *queue.Delivery, a *queue.Answer) {
+	w.deciding.Lock()
+	defer w.deciding.Unlock()
 	w.settle(s, []queue.Delivery{*d}, []queue.Settlement{w.settlement(d, a)})
 }
 
@@ -51,7 +56,9 @@ func (w *worker) settle(s *shift, batch []queue.Delivery, settlements []queue.Se
 	for i := range results {
 		w.logResult(&settlements[i], &results[i])
 		if results[i].Code == "" && settlements[i].Verb != queue.Release {
-			w.r.routes[batch[i].Route].settled.Store(now)
+			if h := w.r.served(batch[i].Route); h != nil {
+				h.settled.Store(now)
+			}
 		}
 	}
 	w.r.wake.raise()

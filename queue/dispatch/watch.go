@@ -54,9 +54,8 @@ func (r *Runner) checkLag(st *queue.StoreStatus, raised map[queue.Route]time.Tim
 			continue
 		}
 		raised[o.Route] = now
-		_, inProcess := r.routes[o.Route]
 		r.raise(queue.CodeConsumerLag, o.Route, "the oldest claimable exception is too old", &o.Message,
-			"age_ms", age.Milliseconds(), "ready", st.Ready, "in_process", inProcess, "free_room", r.freeRoom())
+			"age_ms", age.Milliseconds(), "ready", st.Ready, "in_process", r.served(o.Route) != nil, "free_room", r.freeRoom())
 	}
 }
 
@@ -78,8 +77,8 @@ func (r *Runner) Stuck(st *queue.StoreStatus, now time.Time) (stuck []queue.Rout
 	}
 	for i := range st.Oldest {
 		o := &st.Oldest[i]
-		rt := r.routes[o.Route]
-		if rt != nil && now.Sub(o.AcceptedAt) >= limit && now.Sub(rt.settledAt(r.began)) >= limit {
+		h := r.served(o.Route)
+		if h != nil && now.Sub(o.AcceptedAt) >= limit && now.Sub(h.settledAt()) >= limit {
 			stuck = append(stuck, o.Route)
 		}
 	}

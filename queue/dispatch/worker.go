@@ -124,22 +124,32 @@ func (w *worker) run(s *shift) {
 			w.r.wake.raise()
 		}
 		for rest := w.live(batch); len(rest) > 0; {
+			h := w.r.served(rest[0].Route)
 			switch {
 			case w.r.Draining():
-				w.putBack(s, rest)
+				s.released.Add(w.putBack(s, rest, "the process is draining"))
 				rest = nil
-			case w.pure(&rest[0]) != nil:
+			case h == nil:
+				w.putBack(s, rest, "its route has no handler in this process any more")
+				rest = nil
+			case h.pure != nil:
 				rest = w.live(rest[w.decide(s, rest):])
 			default:
-				w.handle(s, &rest[0])
-				rest = rest[1:]
+				w.handle(s, h, &rest[0])
+				// It may have been claimed for a pure handler, with others of its key.
+				rest = w.live(rest[1:])
 			}
 		}
 	}
 }
 
 // pure returns the handler of a delivery, if it is a pure one.
-func (w *worker) pure(d *queue.Delivery) Pure { return w.r.routes[d.Route].pure }
+func (w *worker) pure(d *queue.Delivery) Pure {
+	if h := w.r.served(d.Route); h != nil {
+		return h.pure
+	}
+	return nil
+}
 
 // gather adds what else is queued for pure handlers, without waiting, and takes at
 // most one more. What a worker has taken to run is no longer put back at once by a
@@ -180,26 +190,27 @@ func (w *worker) decide(s *shift, batch []queue.Delivery) int {
 			break
 		}
 	}
-	w.settle(s, batch, settlements)
+	if len(settlements) > 0 { // else the handler has just gone
+		w.settle(s, batch, settlements)
+	}
 	return len(settlements)
 }
 
 // handle runs one delivery through a handler with effects, and settles it before
 // anything else is started.
-func (w *worker) handle(s *shift, d *queue.Delivery) {
-	rt := w.r.routes[d.Route]
+func (w *worker) handle(s *shift, h *served, d *queue.Delivery) {
 	start := w.r.now()
-	if !rt.health.begin(start) {
+	if !h.health.begin(start) {
 		back := queue.Unavailable("its route waits for its handler", 0)
 		w.settleOne(s, d, &back)
 		return
 	}
-	a := sound(rt.handler.Handle(s.working, d), w.r.now())
+	a := sound(h.handler.Handle(s.working, d), w.r.now())
 	if s.working.Err() != nil && a.Verb != queue.Ack {
 		s.cutOff.Add(1)
 		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain's time limit", Stderr: a.Stderr}
 	}
-	w.noteHealth(rt, d, &a)
+	w.noteHealth(h, d, &a)
 	w.observe(d, &a, start)
 	w.settleOne(s, d, &a)
 }
@@ -221,8 +232,8 @@ func sound(a queue.Answer, now time.Time) queue.Answer {
 
 // noteHealth raises HANDLER_UNAVAILABLE when it begins, and when a probe finds
 // that it goes on.
-func (w *worker) noteHealth(rt *route, d *queue.Delivery, a *queue.Answer) {
-	wait := rt.health.answered(a, w.r.settings.Load().Policy, w.r.now(), w.r.random())
+func (w *worker) noteHealth(h *served, d *queue.Delivery, a *queue.Answer) {
+	wait := h.health.answered(a, w.r.settings.Load().Policy, w.r.now(), w.r.random())
 	if wait > 0 {
 		s := d.Message.Summary()
 		w.r.raise(queue.CodeHandlerUnavailable, d.Route, "handler unavailable; its route waits", &s,
@@ -238,22 +249,23 @@ func (w *worker) observe(d *queue.Delivery, a *queue.Answer, start time.Time) {
 }
 
 // putBack releases deliveries that were not started, the last one first: the store
-// puts back with a message what is leased behind it in its key.
-func (w *worker) putBack(s *shift, batch []queue.Delivery) {
+// puts back with a message what is leased behind it in its key. It returns how many there
+// were.
+func (w *worker) putBack(s *shift, batch []queue.Delivery, reason string) int64 {
 	w.deciding.Lock()
 	defer w.deciding.Unlock()
 	if batch = w.live(batch); len(batch) == 0 {
-		return
+		return 0
 	}
 	slices.Reverse(batch)
-	back := queue.Answer{Verb: queue.Release, Reason: "the process is draining"}
+	back := queue.Answer{Verb: queue.Release, Reason: reason}
 	settlements := make([]queue.Settlement, len(batch))
 	for i := range batch {
 		settlements[i] = w.settlement(&batch[i], &back)
-		settlements[i].Aside = 0 // nobody claims any more
+		settlements[i].Aside = 0 // the workers claim none of it any more
 	}
-	s.released.Add(int64(len(batch)))
 	w.settle(s, batch, settlements)
+	return int64(len(batch))
 }
 
 // putBackQueued puts back what is queued behind a delivery that still runs. The
@@ -263,5 +275,5 @@ func (w *worker) putBackQueued(s *shift) {
 	for d := range w.items {
 		queued = append(queued, d)
 	}
-	w.putBack(s, queued)
+	s.released.Add(w.putBack(s, queued, "the process is draining"))
 }
