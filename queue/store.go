@@ -73,6 +73,11 @@ type Store interface {
 	HoldKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 	ReleaseKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 
+	// SetConfig stores the effective configuration that is in force from now on, as
+	// Start does, and records the change (CONFIG_CHANGED) with who ordered it. The
+	// caller says what changed: a secret's change does not show in config.
+	SetConfig(ctx context.Context, a Action, config, before, after json.RawMessage) error
+
 	// Note writes records of the system (ATTACHED, DRAINED, …) to the trail.
 	Note(ctx context.Context, now time.Time, records []Record) error
 

@@ -213,6 +213,11 @@ func ConfigRecord(now time.Time, before, after json.RawMessage, by string) Recor
 	return Record{Event: EventConfigChanged, TS: now, Before: before, After: after, By: by}
 }
 
+// ReconfiguredRecord: somebody changed the configuration of a running process.
+func ReconfiguredRecord(a *Action, before, after json.RawMessage) Record {
+	return acted(ConfigRecord(a.Now, before, after, a.By), a)
+}
+
 // startDetail is what STARTED says of the start.
 type startDetail struct {
 	Version  string `json:"version,omitempty"`

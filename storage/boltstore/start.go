@@ -199,6 +199,15 @@ func (x *txn) storeConfig(r *queue.StartRequest) error {
 	return x.b.meta.Put(metaConfig, r.Config)
 }
 
+// SetConfig stores the configuration in force and records what changed; see
+// [queue.Store].
+func (s *Store) SetConfig(ctx context.Context, a queue.Action, config, before, after json.RawMessage) error {
+	return s.do(ctx, &operation{apply: func(x *txn) error {
+		x.record(queue.ReconfiguredRecord(&a, before, after))
+		return x.b.meta.Put(metaConfig, config)
+	}})
+}
+
 // setPause stops claims, or with nil lets them go on.
 func (x *txn) setPause(p *queue.Pause) error {
 	x.t.pause = p

@@ -93,6 +93,14 @@ func (s *state) configure(r *queue.StartRequest) {
 	s.config = bytes.Clone(r.Config)
 }
 
+// SetConfig stores the configuration in force and records what changed.
+func (s *Store) SetConfig(ctx context.Context, a queue.Action, config, before, after json.RawMessage) error {
+	return s.write(ctx, func() {
+		s.record(queue.ReconfiguredRecord(&a, bytes.Clone(before), bytes.Clone(after)))
+		s.config = bytes.Clone(config)
+	})
+}
+
 // fileAll gives the claimable keys their turns, in the order of their heads, and
 // numbers the waits likewise: which came first was known to the last process only.
 func (s *state) fileAll() {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"time"
 
 	"breakwater/queue"
@@ -125,6 +126,36 @@ var operatorPromises = []promise{
 		r := w.records(queue.TrailQuery{AfterN: mark})
 		equal(w, "first", [2]any{r[0].Worker, *r[0].Peer}, [2]any{"ui", queue.Peer{UID: 1, GID: 2, PID: 3}})
 		equal(w, "second", [2]any{string(r[1].Detail), r[1].TS.Equal(w.now())}, [2]any{`{"left":0}`, true})
+	}},
+	{"a_reload_is_recorded_with_who_ordered_it_and_outlives_the_process", func(w *world) {
+		start := func(config string) {
+			w.Helper()
+			w.store = w.h.Reopen()
+			w.startWith(queue.StartRequest{Config: json.RawMessage(config)})
+		}
+		start(`{"a":1,"b":1}`)
+		mark := w.mark()
+		a := w.operator("more work")
+		a.Peer = &queue.Peer{UID: 1, GID: 2, PID: 3}
+		set := func(config, before, after string) {
+			w.Helper()
+			w.ok(w.store.SetConfig(w.ctx, a, json.RawMessage(config), json.RawMessage(before), json.RawMessage(after)), "set the configuration")
+		}
+		set(`{"a":1,"b":2}`, `{"b":1}`, `{"b":2}`)
+		w.since(mark, "CONFIG_CHANGED")
+		r := w.records(queue.TrailQuery{AfterN: mark})[0]
+		equal(w, "change", [2]string{string(r.Before), string(r.After)}, [2]string{`{"b":1}`, `{"b":2}`})
+		equal(w, "who", [3]any{r.By, r.Reason, *r.Peer}, [3]any{a.By, a.Reason, *a.Peer})
+
+		// A secret does not show in what is stored; that it changed does.
+		set(`{"a":1,"b":2}`, `{"url":"***"}`, `{"url":"***"}`)
+		w.since(mark, "CONFIG_CHANGED", "CONFIG_CHANGED")
+
+		mark = w.mark()
+		start(`{"a":1,"b":2}`)
+		w.since(mark, "STARTED")
+		start(`{"a":1,"b":1}`)
+		w.since(mark, "STARTED", "CONFIG_CHANGED", "STARTED")
 	}},
 	{"a_probe_leaves_no_record", func(w *world) {
 		mark := w.mark()
