@@ -6,15 +6,16 @@
 #   breakwater config check     every problem at once, with its line
 #   breakwater config show      what is in force
 #
-# A change is taken at the next start, and recorded in the trail.
+# A running breakwater reads it again on SIGHUP and "breakwater reload": all of it comes into
+# force, or nothing. A change is recorded in the trail.
 #
 # Everything may be left out. A line that begins with # shows a key whose default depends on
 # another one, or an example. Numbers are whole, without quotes; the unit is the end of the
 # key's name: _ms milliseconds, _s seconds, _h hours, _bytes bytes. Relative paths count from
 # this file's folder. Nothing is computed: no variables, no functions, no ${…}.
 #
-# "Restart" marks what will go on to need one when a running breakwater can read its file again,
-# which this version cannot.
+# "Restart" marks what only a restart changes: a reload that finds it changed is refused and
+# says so.
 
 # The folder of the durable state, mode 0700. Restart.
 data_dir = "./var"
@@ -32,11 +33,11 @@ store "bbolt" {
 }
 
 queue {
-  # In-process workers, for the routes with an exec, http or log handler: 1 to 1024.
+  # In-process workers, for the routes with an exec, http or log handler: 1 to 1024. Restart.
   concurrency = 8
 
   # Exceptions in all worker channels together: from concurrency to 65536. This, not the
-  # backlog, is what bounds memory.
+  # backlog, is what bounds memory. Restart.
   queue_maxsize = 64
 
   # Exceptions claimed from the store at once: 1 to queue_maxsize.
@@ -95,7 +96,7 @@ queue {
   max_line_bytes = 262144
 
   # Lines that are read but not yet stored, of all connections together: from max_line_bytes to
-  # 1 GiB.
+  # 1 GiB. Restart.
   max_intake_bytes = 33554432
 
   # How long a producer may leave its receipts unread before they are dropped (its lines are

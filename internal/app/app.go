@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +25,7 @@ import (
 // Options says what to run.
 type Options struct {
 	Config  config.Config
+	Load    func() (config.Config, error) // reads the same file again; nil: it cannot be read again
 	Version string
 	Restore bool
 	Log     hclog.Logger
@@ -46,6 +48,7 @@ const (
 // appliance is a running breakwater.
 type appliance struct {
 	o        Options
+	inForce  atomic.Pointer[config.Config] // o.Config, until a reload
 	log      hclog.Logger
 	notify   *systemd.Notifier
 	store    queue.Store
@@ -54,7 +57,14 @@ type appliance struct {
 	metrics  *metrics.Metrics
 	doors    doors
 	draining context.CancelFunc // begins the drain, as SIGTERM does
+
+	served    chan struct{} // closed when everything that a reload changes is there
+	reloading sync.Mutex    // one reload at a time
+	handlers  map[queue.Route]any
 }
+
+// config is the configuration in force.
+func (a *appliance) config() config.Config { return *a.inForce.Load() }
 
 // Run serves until stop ends, and drains; hurry ends the drain at once. It returns
 // nil after a clean drain, ErrUncleanDrain after one that was not, and the error
@@ -62,7 +72,8 @@ type appliance struct {
 func Run(stop, hurry context.Context, o Options) (err error) {
 	stop, drain := context.WithCancel(stop)
 	defer drain()
-	a := &appliance{o: o, log: o.Log, draining: drain}
+	a := &appliance{o: o, log: o.Log, draining: drain, served: make(chan struct{})}
+	a.inForce.Store(&o.Config)
 	if err := checkSupported(o.Config); err != nil {
 		return err
 	}
@@ -158,8 +169,8 @@ func configDiff(before, after []byte) (b, a json.RawMessage) {
 
 // build makes the parts and binds the sockets.
 func (a *appliance) build(inherited inherited) error {
-	handlers, err := handlersOf(a.o.Config, a.o.Version)
-	if err != nil {
+	var err error
+	if a.handlers, err = a.handlersOf(a.o.Config); err != nil {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
@@ -169,7 +180,7 @@ func (a *appliance) build(inherited inherited) error {
 	q := a.o.Config.Queue
 	a.runner, err = dispatch.New(dispatch.Options{
 		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),
-		Workers: q.Concurrency, Room: q.MaxSize, Handlers: handlers,
+		Workers: q.Concurrency, Room: q.MaxSize, Handlers: a.handlers,
 		Observer: dispatch.Observer{
 			Admitted: a.metrics.Admitted, Claimed: a.metrics.Claimed, Handled: a.metrics.Handled,
 			Settled: a.metrics.Settled, Raised: a.metrics.Raised,
@@ -193,9 +204,10 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 	}()
 	doors := a.doors.serve(stop, a)
 	a.ready(stop)
+	close(a.served)
 
 	<-stop.Done()
-	a.log.Info("draining", "timeout_ms", a.o.Config.Queue.DrainTimeout.Milliseconds())
+	a.log.Info("draining", "timeout_ms", a.config().Queue.DrainTimeout.Milliseconds())
 	_ = a.notify.Stopping("draining") // nobody to tell
 	a.runner.Drain()
 	doorErr := a.doors.drain(doors, hurry)

@@ -52,18 +52,16 @@ func (d *doors) counts() map[string]func() metrics.Connections {
 
 // open makes the servers and binds the sockets. Connections wait until serve.
 func (d *doors) open(a *appliance, from inherited) (err error) {
-	c := a.o.Config
-	d.lines, err = socket.NewEnqueueServer(intake{a.runner, a.store}, socket.EnqueueOptions{
-		MaxLineBytes: int(c.Queue.MaxLineBytes), MaxIntakeBytes: c.Queue.MaxIntakeBytes,
-		ReceiptTimeout: c.Queue.ReceiptTimeout, Log: a.log.Named("enqueue"),
-		Events: socket.EnqueueEvents{Answered: a.metrics.Lines, ReceiptsDropped: a.metrics.ReceiptsDropped},
-	})
+	o := linesOf(a.o.Config)
+	o.Log = a.log.Named("enqueue")
+	o.Events = socket.EnqueueEvents{Answered: a.metrics.Lines, ReceiptsDropped: a.metrics.ReceiptsDropped}
+	d.lines, err = socket.NewEnqueueServer(intake{a.runner, a.store}, o)
 	if err != nil {
 		return fmt.Errorf("enqueue socket: %w", err)
 	}
 	d.operators, err = control.New(control.Options{
 		Store: operated{a.store, a.runner}, Version: a.o.Version, Started: time.Now(), Log: a.log.Named(controlSocket),
-		Ready: a.readiness, Peer: peerOf, Metrics: a.metrics.Handler(), Drain: a.drainFor,
+		Ready: a.readiness, Peer: peerOf, Metrics: a.metrics.Handler(), Drain: a.drainFor, Reload: a.reloadFor,
 	})
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)

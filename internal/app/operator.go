@@ -53,7 +53,7 @@ func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Read
 	if st != nil {
 		r.Stuck = a.runner.Stuck(st, now)
 		if r.Saturated == "" {
-			r.Saturated = saturated(st, settingsOf(a.o.Config).Limits)
+			r.Saturated = saturated(st, settingsOf(a.config()).Limits)
 		}
 	}
 	return r

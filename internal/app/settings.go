@@ -3,8 +3,10 @@ package app
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"breakwater/internal/config"
+	"breakwater/internal/socket"
 	"breakwater/queue"
 	"breakwater/queue/dispatch"
 	"breakwater/queue/handler"
@@ -40,39 +42,56 @@ func policyOf(c config.Config) queue.Policy {
 	return p
 }
 
+// linesOf is how the enqueue socket treats its connections.
+func linesOf(c config.Config) socket.EnqueueOptions {
+	return socket.EnqueueOptions{
+		MaxLineBytes: int(c.Queue.MaxLineBytes), MaxIntakeBytes: c.Queue.MaxIntakeBytes,
+		ReceiptTimeout: c.Queue.ReceiptTimeout,
+	}
+}
+
 // handlersOf makes the in-process handler of each route that has one. A route
-// whose handler is consumers has none.
-func handlersOf(c config.Config, version string) (map[queue.Route]any, error) {
+// whose handler is consumers has none. One that is configured as before is the one
+// before, with its connections.
+func (a *appliance) handlersOf(c config.Config) (map[queue.Route]any, error) {
 	made := map[queue.Route]any{}
+	old := a.config()
 	for _, route := range queue.Routes {
 		h, ok := c.Handler(c.Routes.Of(route).Handler)
 		if !ok {
 			return nil, fmt.Errorf("route %s: no handler %q", route, c.Routes.Of(route).Handler)
 		}
-		switch h.Kind {
-		case config.KindConsumers:
-		case config.KindLog:
-			made[route] = handler.Log{}
-		case config.KindExec:
-			e, err := handler.NewExec(handler.ExecOptions{Name: h.Name, Command: h.Command, Timeout: h.Timeout, Env: h.Env})
-			if err != nil {
-				return nil, err
-			}
-			made[route] = e
-		case config.KindHTTP:
-			e, err := handler.NewHTTP(handler.HTTPOptions{
-				Name: h.Name, URL: h.URL, Timeout: h.Timeout, Connections: c.Queue.Concurrency, Version: version,
-				AuthorizationFile: h.AuthorizationFile, AuthorizationEnv: h.AuthorizationEnv,
-			})
-			if err != nil {
-				return nil, err
-			}
-			made[route] = e
-		default:
-			return nil, fmt.Errorf("route %s: handlers of kind %s are not known", route, h.Kind)
+		if h.Kind == config.KindConsumers {
+			continue
 		}
+		was, _ := old.Handler(old.Routes.Of(route).Handler)
+		if present, ok := a.handlers[route]; ok && reflect.DeepEqual(was, h) {
+			made[route] = present
+			continue
+		}
+		one, err := newHandler(h, c.Queue.Concurrency, a.o.Version)
+		if err != nil {
+			return nil, fmt.Errorf("route %s: %w", route, err)
+		}
+		made[route] = one
 	}
 	return made, nil
+}
+
+// newHandler makes a handler for so many workers.
+func newHandler(h config.Handler, workers int, version string) (any, error) {
+	switch h.Kind {
+	case config.KindLog:
+		return handler.Log{}, nil
+	case config.KindExec:
+		return handler.NewExec(handler.ExecOptions{Name: h.Name, Command: h.Command, Timeout: h.Timeout, Env: h.Env})
+	case config.KindHTTP:
+		return handler.NewHTTP(handler.HTTPOptions{
+			Name: h.Name, URL: h.URL, Timeout: h.Timeout, Connections: workers, Version: version,
+			AuthorizationFile: h.AuthorizationFile, AuthorizationEnv: h.AuthorizationEnv,
+		})
+	}
+	return nil, fmt.Errorf("handlers of kind %s are not known", h.Kind)
 }
 
 // unsupportedError is a configuration that is valid, but asks for what this

@@ -100,6 +100,7 @@ func (e *env) commands() []*ucli.Command {
 		e.pauseCommand(),
 		e.resumeCommand(),
 		e.drainCommand(),
+		e.reloadCommand(),
 		e.auditCommand(),
 		e.configCommand(),
 		e.versionCommand(),

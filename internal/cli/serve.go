@@ -9,6 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"breakwater/internal/app"
+	"breakwater/internal/config"
 )
 
 func (e *env) serveCommand() *ucli.Command {
@@ -55,7 +56,7 @@ func (e *env) serve(c *ucli.Context) error {
 		log.Warn("configuration", "problem", p.String())
 	}
 	err = app.Run(c.Context, e.hurry, app.Options{
-		Config: cfg, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout, Log: log,
+		Config: cfg, Load: func() (config.Config, error) { return config.Load(cfg.File()) }, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout, Log: log,
 		Reload: reload,
 	})
 	var unsupported interface{ Advice() string }

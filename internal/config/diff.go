@@ -59,6 +59,40 @@ func flatten(document []byte) (map[string]jsontext.Value, error) {
 	return flat, flattenInto(flat, "", document, maxDepth)
 }
 
+// Changes is what CONFIG_CHANGED records of a reload: of every key that changed, its
+// value before and after, as in Diff. Unlike Diff it names a key also where only what
+// is masked has changed: both values are then the same.
+func Changes(before, after Config) (b, a []byte, err error) {
+	old, err := flatten(before.Effective())
+	if err != nil {
+		return nil, nil, fmt.Errorf("config: read the configuration in force: %w", err)
+	}
+	now, err := flatten(after.Effective())
+	if err != nil {
+		return nil, nil, fmt.Errorf("config: read the new configuration: %w", err)
+	}
+	changed, _ := Reloadable(before, after)
+	if b, err = only(old, changed); err == nil {
+		a, err = only(now, changed)
+	}
+	return b, a, err
+}
+
+// only writes some of the keys, sorted.
+func only(values map[string]jsontext.Value, keys []string) ([]byte, error) {
+	some := map[string]jsontext.Value{}
+	for _, key := range keys {
+		if value, ok := values[key]; ok {
+			some[key] = value
+		}
+	}
+	out, err := json.Marshal(some, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("config: write the changes: %w", err)
+	}
+	return out, nil
+}
+
 func flattenInto(flat map[string]jsontext.Value, prefix string, object jsontext.Value, depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("%q nests too deep", prefix)

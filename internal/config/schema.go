@@ -100,13 +100,14 @@ func memorySections(c *Config, base string) []section {
 	}
 }
 
-// queueSettings are all live: they are the knobs that an operator turns while
-// the backlog grows, when a restart is the last thing to ask for.
+// queueSettings are the knobs that an operator turns while the backlog grows, when a
+// restart is the last thing to ask for. Those that need one size what is made once:
+// the workers with their channels, and the memory for lines.
 func queueSettings(q *Queue) []setting {
 	ms, s := time.Millisecond, time.Second
 	return []setting{
-		{"concurrency", true, count(&q.Concurrency, 1, MaxConcurrency)},
-		{"queue_maxsize", true, count(&q.MaxSize, 1, MaxQueueSize)},
+		{"concurrency", false, count(&q.Concurrency, 1, MaxConcurrency)},
+		{"queue_maxsize", false, count(&q.MaxSize, 1, MaxQueueSize)},
 		{"prefetch", true, count(&q.Prefetch, 1, MaxPrefetch)},
 		{"lease_timeout_ms", true, duration(&q.LeaseTimeout, ms, MinLease, MaxLease)},
 		{"max_lease_timeout_ms", true, duration(&q.MaxLeaseTimeout, ms, MinLease, MaxLease)},
@@ -125,7 +126,7 @@ func queueSettings(q *Queue) []setting {
 		{"min_free_bytes", true, size(&q.MinFreeBytes, 0, MaxBytes)},
 		{"on_saturated", true, choice{&q.OnSaturated, []string{BlockIntake, RejectIntake}}},
 		{"max_line_bytes", true, size(&q.MaxLineBytes, MinLineBytes, MaxLineBytes)},
-		{"max_intake_bytes", true, size(&q.MaxIntakeBytes, MinLineBytes, MaxIntakeBytes)},
+		{"max_intake_bytes", false, size(&q.MaxIntakeBytes, MinLineBytes, MaxIntakeBytes)},
 		{"receipt_timeout_ms", true, duration(&q.ReceiptTimeout, ms, ms, MaxReceiptTimeout)},
 	}
 }

@@ -320,7 +320,7 @@ func TestSignals(t *testing.T) {
 		for range 20 {
 			p.signal(syscall.SIGHUP)
 		}
-		p.await("reload is not supported by this version")
+		p.await("reloaded: the configuration is the same")
 		if a := s.sendOne(exceptionLine("k", "1", "")); a.Status != "accepted" {
 			t.Errorf("after SIGHUP: %+v", a)
 		}
