@@ -33,11 +33,11 @@ store "bbolt" {
 }
 
 queue {
-  # In-process workers, for the routes with an exec, http or log handler: 1 to 1024. Restart.
+  # In-process workers, for the routes with an exec, http or log handler: 1 to 1024.
   concurrency = 8
 
   # Exceptions in all worker channels together: from concurrency to 65536. This, not the
-  # backlog, is what bounds memory. Restart.
+  # backlog, is what bounds memory.
   queue_maxsize = 64
 
   # Exceptions claimed from the store at once: 1 to queue_maxsize.

@@ -77,7 +77,9 @@ func (a *appliance) reload(ctx context.Context, by queue.Action) (reasons []stri
 	if err != nil {
 		return []string{err.Error()}, nil
 	}
-	work := dispatch.Configuration{Settings: settingsOf(next), Handlers: handlers}
+	work := dispatch.Configuration{
+		Settings: settingsOf(next), Workers: next.Queue.Concurrency, Room: next.Queue.MaxSize, Handlers: handlers,
+	}
 	if err := a.runner.Check(work); err != nil {
 		return []string{err.Error()}, nil
 	}

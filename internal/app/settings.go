@@ -65,7 +65,9 @@ func (a *appliance) handlersOf(c config.Config) (map[queue.Route]any, error) {
 			continue
 		}
 		was, _ := old.Handler(old.Routes.Of(route).Handler)
-		if present, ok := a.handlers[route]; ok && reflect.DeepEqual(was, h) {
+		// Connections are as many as workers.
+		sized := h.Kind == config.KindHTTP && old.Queue.Concurrency != c.Queue.Concurrency
+		if present, ok := a.handlers[route]; ok && !sized && reflect.DeepEqual(was, h) {
 			made[route] = present
 			continue
 		}

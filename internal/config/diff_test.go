@@ -63,8 +63,8 @@ func TestReloadable(t *testing.T) {
 		changed, refused    []string
 	}{
 		{"nothing", "", "", nil, nil},
-		{"limits and level", "", "queue {\n max_attempts = 9\n max_backlog = 5\n}\nlog { level = \"debug\" }",
-			[]string{"log.level", "queue.max_attempts", "queue.max_backlog"}, nil},
+		{"limits and level", "", "queue {\n concurrency = 9\n max_backlog = 5\n}\nlog { level = \"debug\" }",
+			[]string{"log.level", "queue.concurrency", "queue.max_backlog"}, nil},
 		{"handlers and routes", "", "route \"ROUTE_REVIEW\" { handler = \"post\" }\nhandler \"exec\" \"post\" { command = [\"/bin/post\"] }",
 			[]string{"handler.exec.post.command", "handler.exec.post.env", "handler.exec.post.timeout_ms", "route.ROUTE_REVIEW.handler"}, nil},
 		{"a handler that goes", `handler "http" "api" { url = "http://127.0.0.1/" }`, "",
@@ -93,7 +93,7 @@ func TestReloadable(t *testing.T) {
 	}
 
 	t.Run("what the operator turns under load is live", func(t *testing.T) {
-		sized := []string{"concurrency", "queue_maxsize", "max_intake_bytes"}
+		sized := []string{"max_intake_bytes"}
 		c := parse(t, "")
 		for _, s := range schema(&c, "") {
 			for _, one := range s.settings {

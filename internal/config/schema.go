@@ -101,13 +101,13 @@ func memorySections(c *Config, base string) []section {
 }
 
 // queueSettings are the knobs that an operator turns while the backlog grows, when a
-// restart is the last thing to ask for. Those that need one size what is made once:
-// the workers with their channels, and the memory for lines.
+// restart is the last thing to ask for. The memory for lines is made once, and waited
+// for by connections that are open.
 func queueSettings(q *Queue) []setting {
 	ms, s := time.Millisecond, time.Second
 	return []setting{
-		{"concurrency", false, count(&q.Concurrency, 1, MaxConcurrency)},
-		{"queue_maxsize", false, count(&q.MaxSize, 1, MaxQueueSize)},
+		{"concurrency", true, count(&q.Concurrency, 1, MaxConcurrency)},
+		{"queue_maxsize", true, count(&q.MaxSize, 1, MaxQueueSize)},
 		{"prefetch", true, count(&q.Prefetch, 1, MaxPrefetch)},
 		{"lease_timeout_ms", true, duration(&q.LeaseTimeout, ms, MinLease, MaxLease)},
 		{"max_lease_timeout_ms", true, duration(&q.MaxLeaseTimeout, ms, MinLease, MaxLease)},

@@ -16,13 +16,14 @@ func underLoad(n int) string {
 	handler := []string{"log", "yes", "consumers", "also"}[n%4]
 	return fmt.Sprintf(`
 queue {
+  concurrency  = %d
   prefetch     = %d
   max_attempts = %d
 }
 route "ROUTE_REVIEW" { handler = %q }
 handler "exec" "yes" { command = ["/bin/true"] }
 handler "exec" "also" { command = ["/bin/sh", "-c", "exit 0", "%d"] }
-`, 1+n%32, 3+n%5, handler, n)
+`, 1+n%11, 1+n%32, 3+n%5, handler, n)
 }
 
 // replace puts another configuration in the place of the one that is read, as a whole:

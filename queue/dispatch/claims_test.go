@@ -89,7 +89,7 @@ func TestClaims_never_exceed_the_room(t *testing.T) {
 			if st := g.status(); st.Done != int64(len(specs)) {
 				t.Errorf("after %d s every worker could have done its %d: %d are done of %d", each+2, each, st.Done, len(specs))
 			}
-			for i, w := range g.workers {
+			for i, w := range g.crew.fed() {
 				// One runs; what is queued besides is what the channel takes.
 				if most := count.most[fmt.Sprintf("w-%d", i)]; most > cap(w.items)+1 || most == 0 {
 					t.Errorf("worker %d had %d at once, its channel takes %d", i, most, cap(w.items))

@@ -47,6 +47,9 @@ func (h *served) settledAt() time.Time {
 // Configuration is what may change while a Runner runs.
 type Configuration struct {
 	Settings Settings
+	// Workers and Room are as in [Options].
+	Workers int
+	Room    int
 	// Handlers has the in-process handler of each route that has one, as in
 	// [Options]. One that is equal to the present one stays, with all that is known
 	// of it.
@@ -55,22 +58,22 @@ type Configuration struct {
 
 // Check says what of the configuration could not be worked with, as New would.
 func (r *Runner) Check(c Configuration) error {
-	if err := checkSettings(&c.Settings, r.roomInAll()); err != nil {
-		return err
-	}
-	return checkHandlers(c.Handlers)
+	o := Options{Store: r.store, Settings: c.Settings, Workers: c.Workers, Room: c.Room, Handlers: c.Handlers}
+	return o.check()
 }
 
 // Reconfigure puts another configuration into force, or returns what [Runner.Check]
 // has against it and changes nothing. A delivery that runs is finished by the handler
 // that has begun it; what is queued gets the new one, or goes back uncounted if its
-// route has none any more. It must not be called by two goroutines at once.
+// route has none any more. Workers come and go soon after; those that go finish what
+// they have begun. It must not be called by two goroutines at once.
 func (r *Runner) Reconfigure(c Configuration) error {
 	if err := r.Check(c); err != nil {
 		return err
 	}
 	r.settings.Store(&c.Settings)
 	r.setHandlers(c.Handlers)
+	r.wanted.Store(&staffing{c.Workers, c.Room})
 	r.Wake()
 	return nil
 }
@@ -102,12 +105,4 @@ func (r *Runner) setHandlers(handlers map[queue.Route]any) {
 // same reports whether two handlers are one. Those that Go cannot compare are not.
 func same(a, b any) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
-}
-
-// roomInAll is how many deliveries fit into all channels.
-func (r *Runner) roomInAll() (n int) {
-	for _, w := range r.workers {
-		n += cap(w.items)
-	}
-	return n
 }

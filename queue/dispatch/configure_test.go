@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +13,107 @@ import (
 // with is the rig's settings with other handlers.
 func (g *rig) with(handlers map[queue.Route]any) {
 	g.t.Helper()
-	if err := g.Reconfigure(Configuration{Settings: *g.settings.Load(), Handlers: handlers}); err != nil {
+	if err := g.Reconfigure(Configuration{
+		Settings: *g.settings.Load(), Workers: len(g.crew.fed()), Room: g.roomInAll(), Handlers: handlers,
+	}); err != nil {
 		g.t.Fatal(err)
 	}
+}
+
+func (g *rig) roomInAll() (n int) {
+	for _, w := range g.crew.fed() {
+		n += cap(w.items)
+	}
+	return n
+}
+
+// now is how many run.
+func (e *effects) now() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.total
+}
+
+// staff asks for so many workers.
+func (g *rig) staff(workers, room int) {
+	g.t.Helper()
+	c := Configuration{Settings: *g.settings.Load(), Workers: workers, Room: room, Handlers: map[queue.Route]any{queue.RouteReview: g.seen}}
+	if err := g.Reconfigure(c); err != nil {
+		g.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func TestReconfigure_workers(t *testing.T) {
+	many := func(keys, each int) (specs []string) {
+		for i := range each {
+			for k := range keys {
+				specs = append(specs, fmt.Sprintf("m%d.%d@K%d", k, i, k))
+			}
+		}
+		return specs
+	}
+	inBubble(t, "more of them run more at once", func(t *testing.T) {
+		g := start(t, usual(), slowly(10*time.Second))
+		g.submit(many(40, 1)...)
+		synctest.Wait()
+		if g.seen.now() != 2 {
+			t.Fatalf("%d run", g.seen.now())
+		}
+		g.staff(8, 16)
+		pass(10 * time.Second)
+		if g.seen.now() != 8 || len(g.crew.holders()) != 8 {
+			t.Errorf("%d run, %d workers", g.seen.now(), len(g.crew.holders()))
+		}
+		pass(5 * time.Minute)
+		if g.status().Done != 40 {
+			t.Errorf("%+v", g.status())
+		}
+	})
+	inBubble(t, "those that leave finish what they have begun, and keep its lease", func(t *testing.T) {
+		o := usual()
+		o.Workers, o.Room, o.Settings.Lease = 8, 16, 3*time.Second
+		g := start(t, o, slowly(time.Minute))
+		g.submit(many(40, 1)...)
+		synctest.Wait()
+		g.staff(1, 4)
+		if n := len(g.crew.holders()); n != 9 {
+			t.Errorf("%d workers while eight finish", n)
+		}
+		pass(time.Minute)
+		if g.status().Done != 9 || g.seen.now() != 1 || len(g.crew.holders()) != 1 {
+			t.Errorf("%+v, %d run, %d workers", g.status(), g.seen.now(), len(g.crew.holders()))
+		}
+		g.wantRaised() // no lease has expired
+		if x := g.message("m39.0"); x.FailedAttempts != 0 {
+			t.Errorf("%+v", x)
+		}
+	})
+	inBubble(t, "a drain waits for those that leave", func(t *testing.T) {
+		o := usual()
+		o.Workers, o.Room = 4, 8
+		g := start(t, o, slowly(20*time.Second))
+		g.submit(many(10, 1)...)
+		synctest.Wait()
+		g.staff(1, 4)
+		began := time.Now()
+		if d := g.end(); !d.Clean() || g.status().Done < 4 || time.Since(began) != 20*time.Second {
+			t.Errorf("%+v, %+v after %v", d, g.status(), time.Since(began))
+		}
+	})
+	inBubble(t, "through any changes every key is in order and nothing is lost", func(t *testing.T) {
+		g := start(t, usual(), slowly(time.Second))
+		g.submit(many(12, 6)...)
+		for i, n := range []int{5, 1, 8, 8, 3, 12, 2, 6, 1, 4} {
+			g.staff(n, n*(1+i%3)+4)
+			pass(1500 * time.Millisecond)
+		}
+		pass(2 * time.Minute)
+		if st := g.status(); st.Done != 72 {
+			t.Errorf("%+v", st)
+		}
+		g.wantRaised()
+	})
 }
 
 func TestReconfigure(t *testing.T) {
@@ -96,10 +195,10 @@ func TestReconfigure(t *testing.T) {
 		g := start(t, usual(), ack)
 		s := *g.settings.Load()
 		s.Prefetch = 5 // more than the room
-		if err := g.Reconfigure(Configuration{Settings: s}); err == nil {
+		if err := g.Reconfigure(Configuration{Settings: s, Workers: 2, Room: 4}); err == nil {
 			t.Error("taken")
 		}
-		if err := g.Reconfigure(Configuration{Settings: *g.settings.Load(), Handlers: review(7)}); err == nil {
+		if err := g.Reconfigure(Configuration{Settings: *g.settings.Load(), Workers: 2, Room: 4, Handlers: review(7)}); err == nil {
 			t.Error("taken")
 		}
 		g.submit("a1@A")

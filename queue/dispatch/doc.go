@@ -39,6 +39,12 @@
 // answers: neither a slow handler, nor a slow disk, nor a process that was stopped
 // for a while makes one expire.
 //
+// # Changing
+//
+// Settings, handlers and workers may change while it runs (configure.go, crew.go). A
+// delivery that has begun is finished by the handler and the worker it began with. What
+// is queued follows the change: it gets the new handler, or goes back uncounted.
+//
 // # Stopping
 //
 // Two contexts: the first ends the taking (claims, waiting lines), the second the

@@ -15,7 +15,8 @@ const idleWait = time.Minute
 
 // feeder claims work for workers that have room. Only its own goroutine uses it.
 type feeder struct {
-	r *Runner
+	r     *Runner
+	shift *shift
 	// first is the worker that is asked for first, so that none is always last
 	// when prefetch is short; round counts the workers asked since the last
 	// delivery.
@@ -49,6 +50,10 @@ func (f *feeder) run(stop context.Context) {
 func (f *feeder) feed(stop context.Context) time.Duration {
 	r := f.r
 	now := r.now()
+	if want := r.wanted.Swap(nil); want != nil {
+		f.shift.restaff(r, *want)
+		f.first, f.round = 0, 0
+	}
 	a := f.ask(now)
 	if f.due = r.soonest.earlier(f.due); len(a.wants) == 0 && (f.due.IsZero() || f.due.After(now)) {
 		// A worker that has come to have room raises wake; the probe of a route
@@ -152,7 +157,8 @@ func (f *feeder) ask(now time.Time) asking {
 	s := r.settings.Load()
 	a := asking{left: s.Prefetch}
 	f.probe(&a, s, now)
-	for _, w := range r.workers {
+	workers := r.crew.fed()
+	for _, w := range workers {
 		if w.thirsty() {
 			a.able++
 		}
@@ -163,8 +169,8 @@ func (f *feeder) ask(now time.Time) asking {
 		return a
 	}
 	share, last := max(1, a.left/a.able), 0
-	for i := range r.workers {
-		w := r.workers[(f.first+i)%len(r.workers)]
+	for i := range workers {
+		w := workers[(f.first+i)%len(workers)]
 		if a.left <= 0 {
 			break
 		}
@@ -181,7 +187,7 @@ func (f *feeder) ask(now time.Time) asking {
 		a.add(w, w.slots, pure, forPure, forPure, s.Lease, nil)
 		a.add(w, w.slots, effects, room-forPure, 1, s.Lease, nil)
 	}
-	f.first = (f.first + last + 1) % len(r.workers)
+	f.first = (f.first + last + 1) % len(workers)
 	return a
 }
 
@@ -190,13 +196,14 @@ func (f *feeder) ask(now time.Time) asking {
 // is probed, and whoever is asked must be able to find a message of it.
 func (f *feeder) probe(a *asking, s *Settings, now time.Time) {
 	r := f.r
+	workers := r.crew.fed()
 	for name, rt := range r.routes {
 		h := rt.inProcess()
 		if h == nil || !h.health.probeDue(now) {
 			continue
 		}
-		for i := range r.workers {
-			w := r.workers[(f.first+i)%len(r.workers)]
+		for i := range workers {
+			w := workers[(f.first+i)%len(workers)]
 			if w.room()-a.probes(w) > 0 {
 				a.add(w, partition.AllSlots(), queue.RoutesOf(name), 1, 1, s.Lease, h)
 				break

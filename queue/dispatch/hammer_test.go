@@ -84,6 +84,18 @@ func hammerOnce(t *testing.T, r *Runner, round, producers, each int) {
 	if round%3 == 0 {
 		r.Configure(*r.settings.Load())
 	}
+	handlers := map[queue.Route]any{}
+	for name := range r.routes {
+		if h := r.served(name); h != nil {
+			handlers[name] = h.given
+		}
+	}
+	for n := range round % 4 {
+		c := Configuration{Settings: *r.settings.Load(), Workers: 1 + (round+n)%5, Room: 12 + n, Handlers: handlers}
+		if err := r.Reconfigure(c); err != nil {
+			t.Error(err)
+		}
+	}
 	if round%2 == 0 {
 		time.AfterFunc(time.Millisecond, r.Drain)
 		busy.Wait()

@@ -58,7 +58,7 @@ func (r *Runner) keepLeases(ctx context.Context) {
 // which the leases were good, and reaches a full length from now all the same.
 func (r *Runner) renew(ctx context.Context, now time.Time) {
 	lease := r.settings.Load().Lease
-	for _, w := range r.workers {
+	for _, w := range r.crew.holders() {
 		tokens, deadline := w.tokens()
 		if len(tokens) == 0 {
 			continue

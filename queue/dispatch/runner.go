@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"breakwater/partition"
 	"breakwater/queue"
 )
 
@@ -26,8 +25,9 @@ type Runner struct {
 	random   func() uint32
 	settings atomic.Pointer[Settings]
 
-	workers []*worker
-	routes  map[queue.Route]*route // all there are; the map never changes
+	crew   crew
+	wanted atomic.Pointer[staffing] // what the crew is to be; the feeder takes it
+	routes map[queue.Route]*route   // all there are; the map never changes
 
 	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
@@ -66,24 +66,9 @@ func New(o Options) (*Runner, error) {
 		r.routes[name] = &route{}
 	}
 	r.setHandlers(o.Handlers)
-	r.makeWorkers(o.Workers, o.Room)
+	r.crew.leaving = map[*worker]struct{}{}
+	r.crew.assign(r, staffing{o.Workers, o.Room})
 	return r, nil
-}
-
-// makeWorkers shares the room and the slots out among the workers.
-func (r *Runner) makeWorkers(n, room int) {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("w-%d", i)
-	}
-	slots := partition.Assign(names)
-	for i, name := range names {
-		share := room / n
-		if i < room%n {
-			share++
-		}
-		r.workers = append(r.workers, newWorker(r, name, slots.Set(i), share))
-	}
 }
 
 // Wake says that somebody else has changed the store: a consumer's answer, an
@@ -107,6 +92,10 @@ type shift struct {
 	working  context.Context // ends the handlers that still run
 	settling context.Context // ends the patience of settlements
 
+	// hands are the workers. The feeder adds to them, and has left before anybody
+	// waits for them.
+	hands sync.WaitGroup
+
 	released, cutOff atomic.Int64
 }
 
@@ -126,12 +115,12 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	defer endSettling()
 	s := &shift{working: working, settling: settling}
 
-	var taking, hands, keeper sync.WaitGroup
-	taking.Go(func() { (&feeder{r: r}).run(stop) })
-	taking.Go(func() { r.watch(stop) })
-	for _, w := range r.workers {
-		hands.Go(func() { w.run(s) })
+	var taking, keeper sync.WaitGroup
+	for _, w := range r.crew.fed() {
+		s.begin(w)
 	}
+	taking.Go(func() { (&feeder{r: r, shift: s}).run(stop) })
+	taking.Go(func() { r.watch(stop) })
 	keeping, endKeeping := context.WithCancel(lasting)
 	defer endKeeping()
 	keeper.Go(func() { r.keepLeases(keeping) })
@@ -142,12 +131,12 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	}
 	r.stopTaking()
 	taking.Wait() // nobody sends to the workers any more
-	for _, w := range r.workers {
+	for _, w := range r.crew.fed() {
 		close(w.items)
-		hands.Go(func() { w.putBackQueued(s) })
+		s.hands.Go(func() { w.putBackQueued(s, draining) })
 	}
 	finished := make(chan struct{})
-	go func() { hands.Wait(); close(finished) }()
+	go func() { s.hands.Wait(); close(finished) }()
 	r.awaitHands(finished, hurry)
 	endWork()
 	defer time.AfterFunc(settleTime, endSettling).Stop()

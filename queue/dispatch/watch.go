@@ -62,7 +62,7 @@ func (r *Runner) checkLag(st *queue.StoreStatus, raised map[queue.Route]time.Tim
 // freeRoom is how many deliveries the workers could take now.
 func (r *Runner) freeRoom() int {
 	free := 0
-	for _, w := range r.workers {
+	for _, w := range r.crew.fed() {
 		free += w.room()
 	}
 	return free

@@ -15,6 +15,7 @@ type worker struct {
 	name  string
 	slots partition.SlotSet
 	items chan queue.Delivery // only the feeder sends; closed after the last
+	gone  chan struct{}       // closed when it has left
 	turn  int                 // the feeder's
 
 	// deciding is held while deliveries of pure handlers are settled, or queued
@@ -33,7 +34,7 @@ type hold struct {
 }
 
 func newWorker(r *Runner, name string, slots partition.SlotSet, room int) *worker {
-	return &worker{r: r, name: name, slots: slots, items: make(chan queue.Delivery, room), held: map[queue.Token]hold{}}
+	return &worker{r: r, name: name, slots: slots, items: make(chan queue.Delivery, room), gone: make(chan struct{}), held: map[queue.Token]hold{}}
 }
 
 // owner is the worker as the store knows it.
@@ -127,7 +128,7 @@ func (w *worker) run(s *shift) {
 			h := w.r.served(rest[0].Route)
 			switch {
 			case w.r.Draining():
-				s.released.Add(w.putBack(s, rest, "the process is draining"))
+				s.released.Add(w.putBack(s, rest, draining))
 				rest = nil
 			case h == nil:
 				w.putBack(s, rest, "its route has no handler in this process any more")
@@ -248,6 +249,9 @@ func (w *worker) observe(d *queue.Delivery, a *queue.Answer, start time.Time) {
 	}
 }
 
+// draining is why a drain puts back what was not started.
+const draining = "the process is draining"
+
 // putBack releases deliveries that were not started, the last one first: the store
 // puts back with a message what is leased behind it in its key. It returns how many there
 // were.
@@ -270,10 +274,13 @@ func (w *worker) putBack(s *shift, batch []queue.Delivery, reason string) int64 
 
 // putBackQueued puts back what is queued behind a delivery that still runs. The
 // channel must be closed.
-func (w *worker) putBackQueued(s *shift) {
+func (w *worker) putBackQueued(s *shift, reason string) {
 	var queued []queue.Delivery
 	for d := range w.items {
 		queued = append(queued, d)
 	}
-	s.released.Add(w.putBack(s, queued, "the process is draining"))
+	n := w.putBack(s, queued, reason)
+	if reason == draining {
+		s.released.Add(n)
+	}
 }
