@@ -106,8 +106,8 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 // openStore opens the store and takes it into service.
 func (a *appliance) openStore(stop context.Context) error {
 	c := a.o.Config
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return fmt.Errorf("make data_dir: %w", err)
+	if err := makeDataDir(c.DataDir); err != nil {
+		return err
 	}
 	var err error
 	a.stream, err = openStream(c.Audit.Stream, a.o.Stdout, func(err error) {

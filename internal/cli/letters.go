@@ -41,11 +41,9 @@ those that were not (with --dry-run: all that would be).`,
 			"breakwater dlq replay --all --json"),
 		Flags: append(actFlags(), &ucli.StringFlag{Name: "reason", Usage: "record `WHY`"}),
 		Action: func(c *ucli.Context) error {
-			return e.deal(c, "put back", func(ctx context.Context, control *client.Control, a api.LettersAct, o *outcome) error {
+			o := outcome{Replayed: new(int)}
+			return e.deal(c, "put back", o, func(ctx context.Context, control *client.Control, a api.LettersAct, o *outcome) error {
 				r, err := control.Replay(ctx, a)
-				if o.Replayed == nil {
-					o.Replayed = new(int)
-				}
 				*o.Replayed += r.Replayed
 				o.add(&r.Letters)
 				return err
@@ -75,12 +73,10 @@ Which ones is said by SEQ…, or by flags, all of which must hold.`,
 			if c.String("reason") == "" {
 				return usageFor(c, "--reason is missing: it is recorded with each")
 			}
-			return e.deal(c, "discarded", func(ctx context.Context, control *client.Control, a api.LettersAct, o *outcome) error {
+			o := outcome{Discarded: new(int)}
+			return e.deal(c, "discarded", o, func(ctx context.Context, control *client.Control, a api.LettersAct, o *outcome) error {
 				a.Forget = c.Bool("forget")
 				r, err := control.Discard(ctx, a)
-				if o.Discarded == nil {
-					o.Discarded = new(int)
-				}
 				*o.Discarded += r.Discarded
 				o.add(&r.Letters)
 				return err
@@ -94,7 +90,8 @@ type act func(context.Context, *client.Control, api.LettersAct, *outcome) error
 
 // deal applies a verb to the dead letters that the command line selects. They are
 // found first and dealt with then: one that dies again meanwhile is not met twice.
-func (e *env) deal(c *ucli.Context, done string, verb act) error {
+// o has the count of this verb, so that it is there also when nothing was selected.
+func (e *env) deal(c *ucli.Context, done string, o outcome, verb act) error {
 	seqs, err := seqArgs(c)
 	if err != nil {
 		return err
@@ -110,7 +107,7 @@ func (e *env) deal(c *ucli.Context, done string, verb act) error {
 	if err != nil {
 		return err
 	}
-	o := outcome{DryRun: c.Bool("dry-run"), Items: []api.Result{}}
+	o.DryRun, o.Items = c.Bool("dry-run"), []api.Result{}
 	err = e.steer(c, func(control *client.Control) error {
 		if byFlags {
 			for x, err := range control.DeadLetters(c.Context, selected) {

@@ -19,11 +19,29 @@ func recordRow(line []byte, of uint64) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a record that cannot be read: %w", err)
 	}
+	if r.Event == queue.EventDuplicateSkipped {
+		return []string{strconv.FormatUint(r.N, 10), string(queue.AppendTime(nil, r.TS)), string(r.Event), skippedWords(&r)}, nil
+	}
 	text := recordWords(&r)
 	if r.Seq != of && r.Seq != 0 {
 		text = fmt.Sprintf("seq %d  %s", r.Seq, text)
 	}
 	return []string{strconv.FormatUint(r.N, 10), string(queue.AppendTime(nil, r.TS)), string(r.Event), text}, nil
+}
+
+// skippedWords says of one exception that it was sent again. The record is one for a
+// whole commit: its count is not how often this one came.
+func skippedWords(r *queue.Record) string {
+	of, one := r.Count, *r
+	one.Count = 0
+	w := words{"sent again"}
+	if of > 1 {
+		w = append(w, fmt.Sprintf("one of %s lines in that commit that were known", number(of)))
+	}
+	if rest := recordWords(&one); rest != "" {
+		w = append(w, rest)
+	}
+	return strings.Join(w, "  ")
 }
 
 // recordWords says what a record says besides when, what and of which message.

@@ -136,3 +136,18 @@ func TestWords(t *testing.T) {
 		t.Errorf("wrap: %q", got)
 	}
 }
+
+// TestRecord_of_a_line_sent_again: the record is one for the whole commit, and on one
+// exception's page must not read as if that one had come so often.
+func TestRecord_of_a_line_sent_again(t *testing.T) {
+	for count, want := range map[int]string{
+		1:    "sent again  uid 7",
+		2500: "sent again  one of 2,500 lines in that commit that were known  uid 7",
+	} {
+		r := queue.Record{N: 3, Event: queue.EventDuplicateSkipped, Count: count, Seqs: []uint64{1, 2}, Peer: &queue.Peer{UID: 7}}
+		row, err := recordRow(r.AppendNDJSON(nil), 2)
+		if err != nil || row[2] != "DUPLICATE_SKIPPED" || row[3] != want {
+			t.Errorf("%q, %v; want %q", row, err, want)
+		}
+	}
+}
