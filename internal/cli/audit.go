@@ -98,7 +98,8 @@ func certificate(c *ucli.Context, v *api.Verification, now time.Time) []byte {
 	rows := [][]string{
 		{"verified", of},
 		{"at", moment(api.Time{Time: now})},
-		{"chain", fmt.Sprintf("%s blocks, %s records", number(v.Blocks), number(v.Records))},
+		{"chain", fmt.Sprintf("%s %s, %s %s", number(v.Blocks), plural(v.Blocks, "block", "blocks"),
+			number(v.Records), plural(v.Records, "record", "records"))},
 		{"head", fmt.Sprintf("%d:%s", v.Audit.Block, v.Audit.Head)},
 	}
 	if v.WitnessFound != nil {

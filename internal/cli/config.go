@@ -151,7 +151,7 @@ func (e *env) config(c *ucli.Context) (config.Config, error) {
 }
 
 // plural picks the word for n things.
-func plural(n int, one, many string) string {
+func plural[N int64 | uint64 | int](n N, one, many string) string {
 	if n == 1 {
 		return one
 	}

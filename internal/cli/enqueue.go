@@ -25,6 +25,8 @@ Sends one JSON object per line to the enqueue socket and waits for every receipt
 Without a FILE, and for "-", it reads stdin. A lost connection is made again, and
 what has no receipt is sent again: what was stored already is answered "duplicate"
 and not stored twice. The same goes for a second run after an interrupted one.
+Where nobody listens from the start it gives up after some 6 seconds; after a
+connection that was lost or refused, when 76 have brought no receipt.
 
 With --receipts, FILE gets one receipt per line that was sent; "line" counts all
 lines of all inputs, from 1.`,
@@ -156,6 +158,8 @@ func (e *env) sayWaiting(err error, after time.Duration) {
 func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
 	out := e.printSummary(c, res)
 	switch {
+	case errors.Is(err, client.ErrRefused):
+		return &failure{status: exitFailed, err: err, hint: `end another producer, or raise max_connections of socket "enqueue"`}
 	case errors.Is(err, client.ErrLost):
 		return &failure{status: exitFailed, err: err, hint: `start it with "breakwater serve", or name its socket with --socket`}
 	case errors.Is(err, context.Canceled):
@@ -174,10 +178,11 @@ func (e *env) printSummary(c *ucli.Context, res client.Result) error {
 	if c.Bool("json") {
 		return e.printJSON(res)
 	}
-	text := fmt.Appendf(nil, "%d lines: %d accepted, %d duplicate, %d conflict, %d quarantined, %d rejected\n",
-		res.Lines, res.Accepted, res.Duplicate, res.Conflict, res.Quarantined, res.Rejected)
+	text := fmt.Appendf(nil, "%d %s: %d accepted, %d duplicate, %d conflict, %d quarantined, %d rejected\n",
+		res.Lines, plural(res.Lines, "line", "lines"), res.Accepted, res.Duplicate, res.Conflict, res.Quarantined, res.Rejected)
 	if res.Resent > 0 {
-		text = fmt.Appendf(text, "%d lines were sent again after a lost connection; those that were stored count as duplicate\n", res.Resent)
+		text = fmt.Appendf(text, "%d %s sent again after a lost connection; what was stored counts as duplicate\n",
+			res.Resent, plural(res.Resent, "line was", "lines were"))
 	}
 	if res.Audit != nil {
 		text = fmt.Appendf(text, "audit head %d:%s\n", res.Audit.Block, res.Audit.Head)

@@ -50,8 +50,8 @@ func statusText(st *api.Status) []byte {
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
 		{"in flight", number(st.Leased)},
-		{"held", number(st.Held), fmt.Sprintf("%s of %s open keys blocked", number(st.HeldKeys), number(st.OpenKeys))},
-		{"dead letters", number(st.Dead), fmt.Sprintf("%s of them lines that a gate refused", number(st.Quarantined))},
+		{"held", number(st.Held), fmt.Sprintf("%s of %s open %s blocked", number(st.HeldKeys), number(st.OpenKeys), plural(st.OpenKeys, "key", "keys"))},
+		{"dead letters", number(st.Dead), fmt.Sprintf("%s of them %s that a gate refused", number(st.Quarantined), plural(st.Quarantined, "a line", "lines"))},
 		{"done", number(st.Done)},
 		{"discarded", number(st.Discarded)},
 	}
@@ -73,8 +73,8 @@ func statusText(st *api.Status) []byte {
 	}
 	rows = append(rows,
 		[]string{"file", fmt.Sprintf("%s, %s of it free", bytesText(st.Store.FileBytes), bytesText(st.Store.FreeBytes))},
-		[]string{"remembered", number(st.LedgerKeys) + " idempotency keys"},
-		[]string{"trail", fmt.Sprintf("%s records, head %d:%s", number(st.Audit.Records), st.Audit.Block, st.Audit.Head)},
+		[]string{"remembered", number(st.LedgerKeys) + plural(st.LedgerKeys, " idempotency key", " idempotency keys")},
+		[]string{"trail", fmt.Sprintf("%s %s, head %d:%s", number(st.Audit.Records), plural(st.Audit.Records, "record", "records"), st.Audit.Block, st.Audit.Head)},
 	)
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",

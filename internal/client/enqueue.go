@@ -26,11 +26,15 @@ const (
 	dialTime      = 5 * time.Second
 	firstRetry    = 100 * time.Millisecond
 	longestRetry  = 5 * time.Second
-	maxReconnects = 20 // in a row, without a single receipt between them
+	maxReconnects = 20 // in a row, without a single receipt between them: some 76 s
+	// maxFirst is how often a first connection is tried again where none was ever
+	// had: some 6 s, in which a daemon that was just started opens its socket. A path
+	// that is wrong should not take longer to be told.
+	maxFirst = 6
 )
 
-// Counts adds up receipts by status. Resent lines were sent a second time after a
-// lost connection: one of them that is a duplicate may be one of ours.
+// Counts adds up receipts by status. Resent lines had been written, whole, to a
+// connection that was lost: one of them that is a duplicate may be one of ours.
 type Counts struct {
 	Lines       int `json:"lines"`
 	Accepted    int `json:"accepted"`
@@ -68,6 +72,9 @@ type Result struct {
 // ErrLost: the connection could not be had, or not be had again.
 var ErrLost = errors.New("no connection to the enqueue socket")
 
+// ErrRefused: the server has as many connections as it takes; nothing was read.
+var ErrRefused = errors.New("the connection was refused")
+
 // ErrLongLine: a line is longer than any server takes.
 var ErrLongLine = errors.New("line is too long")
 
@@ -78,7 +85,8 @@ var errStopped = errors.New("the server has ended the connection, as it does whe
 type pending struct {
 	number int // in the input
 	line   []byte
-	sent   bool // on an earlier connection
+	end    int64 // where it ends in what this connection is sent
+	sent   bool  // whole, on an earlier connection
 }
 
 // run is one Send.
@@ -89,7 +97,8 @@ type run struct {
 	waiting []pending      // in order
 	ended   bool           // the input is used up
 	res     Result
-	tries   int // connections in a row that brought no receipt
+	tries   int  // connections in a row that brought no receipt
+	had     bool // a connection, at any time
 }
 
 // Send sends every line of in and returns when each has its receipt. After a lost
@@ -116,7 +125,11 @@ func (p *Producer) Send(ctx context.Context, in io.Reader) (Result, error) {
 		case errors.As(err, &in):
 			return r.res, in.err
 		}
-		if r.tries++; r.tries > maxReconnects {
+		most := maxFirst
+		if r.had {
+			most = maxReconnects
+		}
+		if r.tries++; r.tries > most {
 			return r.res, fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		wait := min(firstRetry<<min(r.tries-1, 10), longestRetry)
@@ -154,15 +167,12 @@ func (r *run) connection(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c := nc.(*net.UnixConn)
+	r.had = true
+	c := &countedConn{UnixConn: nc.(*net.UnixConn)}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // the reader then ends too
 	w := &window{room: sync.NewCond(new(sync.Mutex)), ended: make(chan struct{})}
-	for i := range r.waiting {
-		r.waiting[i].sent = true
-	}
 	w.lines, r.waiting = r.waiting, nil
-	r.res.Resent += len(w.lines)
 
 	sent := make(chan error, 1)
 	go func() { sent <- r.sendAll(c, w) }()
@@ -173,6 +183,11 @@ func (r *run) connection(ctx context.Context) (done bool, err error) {
 	w.close()
 	sendErr := <-sent
 	r.waiting = w.lines
+	for i := range r.waiting {
+		if p := &r.waiting[i]; p.end <= c.written && !errors.Is(readErr, ErrRefused) {
+			p.sent = true
+		}
+	}
 	var in *inputError
 	if errors.As(sendErr, &in) {
 		return false, sendErr
@@ -181,57 +196,16 @@ func (r *run) connection(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	if end {
-		readErr = errStopped
+		return false, errStopped
 	}
-	return false, errors.Join(readErr, sendErr)
-}
-
-// window is the lines that have no receipt yet, shared by sender and receiver.
-type window struct {
-	room   *sync.Cond
-	lines  []pending
-	bytes  int
-	closed bool
-	ended  chan struct{} // closed when closed is set
-}
-
-// put adds a line once there is room; false: the connection has ended.
-func (w *window) put(p pending) bool {
-	w.room.L.Lock()
-	defer w.room.L.Unlock()
-	for !w.closed && len(w.lines) > 0 && (len(w.lines) >= maxPendingLines || w.bytes+len(p.line) > maxPendingBytes) {
-		w.room.Wait()
-	}
-	w.lines = append(w.lines, p)
-	w.bytes += len(p.line)
-	return !w.closed
-}
-
-// take removes the first line, whose receipt has come.
-func (w *window) take() (p pending, ok bool) {
-	w.room.L.Lock()
-	defer w.room.L.Unlock()
-	if len(w.lines) == 0 {
-		return p, false
-	}
-	p = w.lines[0]
-	w.lines = w.lines[1:]
-	w.bytes -= len(p.line)
-	w.room.Signal()
-	return p, true
-}
-
-func (w *window) close() {
-	w.room.L.Lock()
-	defer w.room.L.Unlock()
-	w.closed = true
-	close(w.ended)
-	w.room.Broadcast()
+	// What the server says, or how it left, is the cause; that nothing can be written
+	// to it any more only follows.
+	return false, readErr
 }
 
 // sendAll sends what an earlier connection left without a receipt, then the input,
 // and half-closes.
-func (r *run) sendAll(c *net.UnixConn, w *window) error {
+func (r *run) sendAll(c *countedConn, w *window) error {
 	out := bufio.NewWriterSize(c, 64<<10)
 	for _, p := range w.again() {
 		if _, err := out.Write(p.line); err != nil {
@@ -256,16 +230,6 @@ func (r *run) sendAll(c *net.UnixConn, w *window) error {
 		return err
 	}
 	return c.CloseWrite()
-}
-
-// again returns the lines to send again.
-func (w *window) again() []pending {
-	w.room.L.Lock()
-	defer w.room.L.Unlock()
-	for _, p := range w.lines {
-		w.bytes += len(p.line)
-	}
-	return append([]pending(nil), w.lines...)
 }
 
 // next returns the next line of the input; no line when the connection has ended
@@ -346,6 +310,10 @@ type receipt struct {
 	Audit  *Head  `json:"audit"`
 }
 
+// refusedCode is the code of the one event that comes instead of an answer: the
+// server has read nothing.
+const refusedCode = "QUEUE_SATURATED"
+
 // receive reads receipts until the end line.
 func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 	in := bufio.NewReaderSize(c, 64<<10)
@@ -362,6 +330,8 @@ func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 		case rc.Event == "end":
 			r.res.Audit = rc.Audit
 			return true, nil
+		case rc.Event != "" && rc.Code == refusedCode:
+			return false, fmt.Errorf("%w: %s: %s", ErrRefused, rc.Code, rc.Error)
 		case rc.Event != "":
 			return false, fmt.Errorf("%s: %s", rc.Code, rc.Error)
 		}
@@ -379,6 +349,9 @@ func (r *run) account(w *window, rc *receipt, line []byte) error {
 	}
 	r.tries = 0
 	r.res.Lines++
+	if p.sent {
+		r.res.Resent++
+	}
 	switch rc.Status {
 	case "accepted":
 		r.res.Accepted++
