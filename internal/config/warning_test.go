@@ -108,3 +108,16 @@ func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
 		})
 	}
 }
+
+func TestParse_says_once_that_run_dir_is_too_long(t *testing.T) {
+	long := "/" + strings.Repeat("r", MaxSocketPath)
+	for text, want := range map[string]int{
+		`run_dir = "` + long + `"`: 1,
+		`run_dir = "` + long + `"` + "\nsocket \"control\" {\n  path = \"" + long + "\"\n}": 2,
+	} {
+		_, err := Parse("config.hcl", []byte(text+"\n"), "/srv")
+		if n := strings.Count(fmt.Sprint(err), "the path of a socket has"); n != want {
+			t.Errorf("said %d times, want %d: %v", n, want, err)
+		}
+	}
+}
