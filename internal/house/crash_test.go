@@ -144,7 +144,7 @@ func (c *crash) kill(underLoad, starting int) {
 	for range starting {
 		c.starts = append(c.starts, c.rng.IntN(5))
 	}
-	c.now = c.site.start("serve")
+	c.now = c.serve() // a producer that finds nobody at all gives up soon
 	go c.killer()
 }
 
