@@ -60,9 +60,10 @@ benchstat: ## compare two files of benchmark output: A=old.txt B=new.txt
 	$(TOOL) benchstat $(A) $(B)
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go mod tidy, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "gofmt: these files are not formatted (gofmt -w .):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 

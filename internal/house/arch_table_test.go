@@ -159,7 +159,6 @@ type door struct {
 // The standard library is open but for the packages named here.
 var doors = []door{
 	{path: "go.etcd.io/bbolt", in: []string{"storage/boltstore/..."}, why: "no transaction, bucket or driver error leaves the backend"},
-	{path: "github.com/bits-and-blooms/bloom/v3", in: []string{"storage/boltstore/..."}, why: "filters of sealed segments and of the trail"},
 	{path: "github.com/cespare/xxhash/v2", in: []string{"partition", "storage/boltstore/..."}, why: "slots; and checksums of what we write"},
 	{path: "github.com/klauspost/compress", in: []string{"queue", "storage/boltstore/..."}, why: "blocks of the trail are sealed with zstd"},
 	{path: "github.com/shopspring/decimal", in: []string{"queue"}, why: "money is understood in one place"},
