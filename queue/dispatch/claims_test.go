@@ -223,7 +223,13 @@ func TestPure_is_settled_in_batches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := usual()
 		o.Workers, o.Room, o.Settings.Prefetch = 1, 64, 64
-		o.Handlers = map[queue.Route]any{queue.AutoResolve: &recording{}}
+		// The first decision takes a moment, in which everybody else does what there is
+		// to do: so it is not chance how much waits for the worker then.
+		var first sync.Once
+		o.Handlers = map[queue.Route]any{queue.AutoResolve: &recording{each: func(*queue.Delivery) queue.Answer {
+			first.Do(func() { <-time.After(time.Second) })
+			return queue.Answer{Verb: queue.Ack, Outcome: "AUTO_RESOLVED"}
+		}}}
 		var mu sync.Mutex
 		var batches []int
 		o.Observer.Settled = func(results []queue.SettleResult, _ time.Duration) {
@@ -238,7 +244,7 @@ func TestPure_is_settled_in_batches(t *testing.T) {
 		}
 		g.submit(specs...)
 		g.begin()
-		synctest.Wait()
+		pass(2 * time.Second)
 		if st := g.status(); st.Done != 64 {
 			t.Errorf("%+v", st)
 		}
