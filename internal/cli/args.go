@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/config"
 )
 
 // commandLine is a command line that has been understood: which command it names,
@@ -179,7 +181,7 @@ func flagNamed(flags []ucli.Flag, name string) ucli.Flag {
 func nearest(word string, names []string) string {
 	best, least := "", 3
 	for _, name := range names {
-		d := distance(word, name)
+		d := config.EditDistance(word, name)
 		if len(strings.Trim(word, "-")) > 1 && strings.HasPrefix(name, word) {
 			d = 0
 		}
@@ -188,25 +190,4 @@ func nearest(word string, names []string) string {
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's: how many bytes must be put in, taken out or changed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

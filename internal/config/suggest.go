@@ -21,7 +21,7 @@ func nearest(given string, words []string) string {
 	}
 	best, least := "", 1<<30
 	for _, word := range words {
-		distance := editDistance(given, word)
+		distance := EditDistance(given, word)
 		if withoutUnit(given) == withoutUnit(word) || len(given) > 3 && strings.HasSuffix(word, given) {
 			distance = min(distance, 1)
 		}
@@ -41,9 +41,9 @@ func withoutUnit(key string) string {
 	return key
 }
 
-// editDistance is Levenshtein's, on bytes: insertions, deletions and
-// substitutions, one each. Both words are short.
-func editDistance(a, b string) int {
+// EditDistance is Levenshtein's, on bytes: insertions, deletions and
+// substitutions, one each. Both words are short; the work is their product.
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
