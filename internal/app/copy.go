@@ -67,6 +67,13 @@ type readOnly struct{ storage.Copy }
 
 var _ control.Store = readOnly{}
 
+// Verify compares what is stored with what the trail says, too: nobody changes either
+// meanwhile.
+func (r readOnly) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
+	o.Buckets = true
+	return r.Copy.Verify(ctx, o)
+}
+
 // Pause is refused, Resume too.
 func (readOnly) Pause(context.Context, queue.Action) error  { return ErrReadOnly }
 func (readOnly) Resume(context.Context, queue.Action) error { return ErrReadOnly }

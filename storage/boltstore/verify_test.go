@@ -1,0 +1,73 @@
+package boltstore
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
+)
+
+// TestVerify_a_copy_s_buckets_are_what_its_trail_says takes a message out of the
+// backlog, and puts a settled one back: each record is sound in itself, only the
+// comparison with the trail tells.
+func TestVerify_a_copy_s_buckets_are_what_its_trail_says(t *testing.T) {
+	ctx, now := context.Background(), time.Now()
+	s := openAt(t, t.TempDir()+"/breakwater.db", now)
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	lines := make([]queue.Submission, 4)
+	for i := range lines {
+		lines[i] = submission(t, i, 4)
+	}
+	if _, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(f func(b *bolt.Bucket) error) {
+		t.Helper()
+		if err := s.file.DB().Update(func(tx *bolt.Tx) error { return f(tx.Bucket(bucketBacklog)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := func(parts ...string) {
+		t.Helper()
+		v, err := s.Verify(ctx, queue.VerifyOptions{Buckets: true})
+		if err != nil || len(v.Findings) != len(parts) {
+			t.Fatalf("%+v (%v), want %q", v.Findings, err, parts)
+		}
+		for i, part := range parts {
+			if !strings.Contains(v.Findings[i].What, part) {
+				t.Errorf("%+v, want %q", v.Findings[i], part)
+			}
+		}
+	}
+	wants()
+
+	var kept []byte
+	change(func(b *bolt.Bucket) error {
+		kept = append(kept, b.Get(seqKey(2))...)
+		return b.Delete(seqKey(2))
+	})
+	wants("it is not stored")
+	change(func(b *bolt.Bucket) error { return b.Put(seqKey(2), kept) })
+	wants()
+
+	acks := claimSome(t, s, now, 1)
+	change(func(b *bolt.Bucket) error {
+		kept = append(kept[:0], b.Get(seqKey(acks[0].Token.Seq))...)
+		return nil
+	})
+	if _, err := s.Settle(ctx, queue.SettleRequest{Now: now, Settlements: acks}); err != nil {
+		t.Fatal(err)
+	}
+	change(func(b *bolt.Bucket) error { return b.Put(seqKey(acks[0].Token.Seq), kept) })
+	wants("the trail says that it is settled")
+	change(func(b *bolt.Bucket) error { return b.Delete(seqKey(acks[0].Token.Seq)) })
+	wants()
+}
