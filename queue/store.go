@@ -78,6 +78,13 @@ type Store interface {
 	// caller says what changed: a secret's change does not show in config.
 	SetConfig(ctx context.Context, a Action, config, before, after json.RawMessage) error
 
+	// Archived records that an archive was made and checked (ARCHIVED), and in the
+	// same transaction marks the trail up to its head as archived, unless an earlier
+	// archive reaches further. ErrNotFound, with nothing changed, for a head that is
+	// not in this store's chain, or whose last record is another: such a mark would
+	// let go of records that no archive holds.
+	Archived(ctx context.Context, a Action, i ArchiveInfo) error
+
 	// Note writes records of the system (ATTACHED, DRAINED, …) to the trail.
 	Note(ctx context.Context, now time.Time, records []Record) error
 
@@ -167,7 +174,9 @@ type StoreStatus struct {
 	LastSeq                        uint64
 	Head                           Head
 	Records                        uint64 // in the trail
-	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
+	ArchivedN, ArchivedBlock       uint64 // up to this record and block an archive holds the trail; 0: nothing
+	ArchivedAt                     time.Time
+	FileBytes, FreeBytes           int64 // the store's file, and the free share inside it
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
 }

@@ -37,6 +37,7 @@ var (
 	metaPause    = []byte("pause")    // present while claims are paused, JSON
 	metaClean    = []byte("clean")    // present when the last process closed the store
 	metaArchive  = []byte("archive")  // present in an archive copy
+	metaArchived = []byte("archived") // how far the trail is in an archive; absent: nothing is
 )
 
 // formatVersion is the version of everything in this package and below it. A

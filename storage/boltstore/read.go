@@ -33,6 +33,7 @@ func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus
 			OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.ledger.Live(),
 			LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Paused: t.pause,
 		}
+		st.ArchivedN, st.ArchivedBlock, st.ArchivedAt = t.archived.N, t.archived.Head.Block, t.archived.At
 		st.FileBytes, st.FreeBytes = x.room.file, x.room.inside
 		st.Oldest, err = x.oldest()
 		return err

@@ -23,6 +23,8 @@ type tables struct {
 	depth   depths
 	pause   *queue.Pause
 
+	archived queue.ArchiveMark
+
 	dead        int64
 	quarantined int64            // of the dead: refused by a gate
 	letters     map[uint64]int64 // hash of a line → seq of the open letter that holds it

@@ -27,7 +27,7 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 	if err := s.verifyTrail(ctx, v, head.Block, o.Progress); err != nil {
 		return queue.Verification{}, err
 	}
-	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger} {
+	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger, s.verifyMark} {
 		if err := check(ctx, v); err != nil {
 			return queue.Verification{}, err
 		}

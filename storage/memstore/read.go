@@ -18,6 +18,7 @@ func (s *Store) Status(ctx context.Context, now time.Time) (queue.StoreStatus, e
 			Done: s.done, Dead: int64(len(s.dead)), Discarded: s.gone,
 			OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
 			LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN,
+			ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
 			Oldest: s.oldest(),
 		}
 		if s.paused != nil {

@@ -56,6 +56,7 @@ type state struct {
 	gone     int64 // discarded
 	paused   *queue.Pause
 	config   json.RawMessage
+	archived queue.ArchiveMark
 	clean    bool // the last process closed the store
 
 	blocks []queue.Block // the trail, from the genesis

@@ -68,6 +68,7 @@ func Run(t *testing.T, open Open) {
 		{"start", startPromises},
 		{"letters", letterPromises},
 		{"operator", operatorPromises},
+		{"archived", archivedPromises},
 		{"read", readPromises},
 		{"trail", trailPromises},
 		{"lives", lifePromises},

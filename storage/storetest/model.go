@@ -85,6 +85,7 @@ type machine struct {
 	policy    queue.Policy
 
 	given   []held // every delivery there ever was
+	copies  []queue.ArchiveInfo
 	fresh   int    // idempotency keys used so far
 	told    uint64 // records compared so far
 	commits []committed

@@ -32,6 +32,7 @@ var verbs = map[string]func(*machine, *choices){
 	"policy":    (*machine).stepPolicy,
 	"note":      (*machine).stepNote,
 	"exception": (*machine).stepException,
+	"archive":   (*machine).stepArchive,
 }
 
 // weighted lists the verbs as often as they are to be drawn: mostly what a day
@@ -43,7 +44,7 @@ var weighted = func() (out []string) {
 	}{
 		{"rest", 1}, {"admit", 9}, {"claim", 12}, {"settle", 12}, {"pass", 8}, {"reclaim", 3}, {"extend", 2},
 		{"replay", 3}, {"discard", 2}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
-		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1},
+		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1},
 	} {
 		out = append(out, slices.Repeat([]string{w.verb}, w.n)...)
 	}
