@@ -12,7 +12,7 @@
 //
 // # What a command is given
 //
-// The delivery object on its standard input, as one line: see [AppendDelivery]. In
+// The delivery object on its standard input, as one line: see [queue.AppendDelivery]. In
 // a clean environment: PATH, the variables its configuration names, and
 // BREAKWATER_SEQ, _IDEMPOTENCY_KEY, _TRACE_ID, _ROUTE, _DELIVERY and _REDELIVERED.
 // A value that an environment cannot carry (a NUL byte) is left out rather than

@@ -69,7 +69,7 @@ func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	if ctx.Err() != nil {
 		return cutOff
 	}
-	stdin := append(AppendDelivery(nil, d, false), '\n')
+	stdin := append(queue.AppendDelivery(nil, d, false), '\n')
 	var out firstLine
 	var diag tail
 	cmd := exec.Command(e.command[0], e.command[1:]...)

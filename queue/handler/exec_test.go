@@ -128,7 +128,7 @@ func TestExec_the_delivery_is_one_line_on_stdin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := append(handler.AppendDelivery(nil, d, false), '\n'); !bytes.Equal(got, want) {
+	if want := append(queue.AppendDelivery(nil, d, false), '\n'); !bytes.Equal(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -222,7 +222,7 @@ func TestHTTP_what_is_sent(t *testing.T) {
 			if want := "POST /v1/x%2Fy?tenant=7 HTTP/1.1"; first.line != want {
 				t.Errorf("sent %s, want %s", first.line, want)
 			}
-			if want := string(AppendDelivery(nil, d, false)); first.body != want || !json.Valid([]byte(first.body)) {
+			if want := string(queue.AppendDelivery(nil, d, false)); first.body != want || !json.Valid([]byte(first.body)) {
 				t.Errorf("sent %s, want %s", first.body, want)
 			}
 			for name, want := range map[string]string{

@@ -13,7 +13,7 @@ import (
 // request is the POST of one delivery. All of it has been checked before, so that
 // nothing in a message can make a request impossible.
 func (h *HTTP) request(ctx context.Context, d *queue.Delivery, authorization string) *http.Request {
-	body := AppendDelivery(nil, d, false)
+	body := queue.AppendDelivery(nil, d, false)
 	u := h.target.url
 	// The method is fixed and the URL replaced: there is no error to be had.
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", bytes.NewReader(body))

@@ -1,10 +1,8 @@
-package handler
+package queue
 
 import (
 	"encoding/hex"
 	"strconv"
-
-	"breakwater/queue"
 )
 
 // AppendDelivery appends the delivery object, on one line without its newline: what
@@ -14,7 +12,7 @@ import (
 // The exception is the sender's object byte for byte. All other text is spelled as
 // records spell it: escaped where it is invisible, the same value after decoding.
 // Nothing is allocated but the growth of dst and the token's text.
-func AppendDelivery(dst []byte, d *queue.Delivery, lease bool) []byte {
+func AppendDelivery(dst []byte, d *Delivery, lease bool) []byte {
 	m := &d.Message
 	dst = append(dst, `{"event":"delivery"`...)
 	if lease {
@@ -26,9 +24,9 @@ func AppendDelivery(dst []byte, d *queue.Delivery, lease bool) []byte {
 	dst = strconv.AppendInt(append(dst, `,"delivery":`...), int64(d.Number), 10)
 	dst = strconv.AppendInt(append(dst, `,"failed_attempts":`...), int64(d.FailedAttempts), 10)
 	dst = strconv.AppendBool(append(dst, `,"redelivered":`...), d.Redelivered)
-	dst = append(queue.AppendTime(append(dst, `,"accepted_at":"`...), d.AcceptedAt), '"')
+	dst = append(AppendTime(append(dst, `,"accepted_at":"`...), d.AcceptedAt), '"')
 	if lease {
-		dst = append(queue.AppendTime(append(dst, `,"deadline":"`...), d.Deadline), '"')
+		dst = append(AppendTime(append(dst, `,"deadline":"`...), d.Deadline), '"')
 	}
 	dst = appendString(dst, `,"trace_id":`, m.TraceID)
 	dst = appendString(dst, `,"idempotency_key":`, m.IdempotencyKey)
@@ -39,5 +37,5 @@ func AppendDelivery(dst []byte, d *queue.Delivery, lease bool) []byte {
 }
 
 func appendString(dst []byte, name, value string) []byte {
-	return queue.AppendText(append(dst, name...), value)
+	return AppendText(append(dst, name...), value)
 }

@@ -1,14 +1,23 @@
-package handler_test
+package queue
 
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
-
-	"breakwater/queue"
-	"breakwater/queue/handler"
 )
+
+func delivery() *Delivery {
+	return &Delivery{
+		Token: Token{Seq: 42, Fence: 7}, Route: RouteReview, Number: 3, FailedAttempts: 1, Redelivered: true,
+		AcceptedAt: time.Date(2026, 3, 2, 9, 0, 0, 123456000, time.UTC), Deadline: time.Date(2026, 3, 2, 9, 1, 0, 0, time.UTC),
+		Message: Stored{
+			Seq: 42, IdempotencyKey: "k1", TraceID: "t1", PartitionKey: "E1",
+			Line: []byte(`{"idempotency_key":"k1",  "x":1e5}`),
+		},
+	}
+}
 
 func TestAppendDelivery(t *testing.T) {
 	const want = `{"event":"delivery","seq":42,"route":"ROUTE_REVIEW","delivery":3,"failed_attempts":1,"redelivered":true,` +
@@ -20,10 +29,10 @@ func TestAppendDelivery(t *testing.T) {
 		`"source_hash":"0100000000000000000000000000000000000000000000000000000000000000","exception":{"idempotency_key":"k1",  "x":1e5}}`
 	d := delivery()
 	d.Message.SourceHash[0] = 1
-	if got := string(handler.AppendDelivery(nil, d, false)); got != want {
+	if got := string(AppendDelivery(nil, d, false)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := string(handler.AppendDelivery([]byte("x"), d, true)); got != "x"+wantLease {
+	if got := string(AppendDelivery([]byte("x"), d, true)); got != "x"+wantLease {
 		t.Errorf("got  %s\nwant x%s", got, wantLease)
 	}
 }
@@ -36,7 +45,7 @@ func TestAppendDelivery_any_text_comes_back_on_one_line(t *testing.T) {
 		d.Message.IdempotencyKey = text.Draw(t, "key")
 		d.Message.TraceID = text.Draw(t, "trace")
 		d.Message.PartitionKey = text.Draw(t, "partition")
-		line := handler.AppendDelivery(nil, d, true)
+		line := AppendDelivery(nil, d, true)
 		var got struct {
 			IdempotencyKey string          `json:"idempotency_key"`
 			TraceID        string          `json:"trace_id"`
@@ -53,7 +62,7 @@ func TestAppendDelivery_any_text_comes_back_on_one_line(t *testing.T) {
 		if string(got.Exception) != string(d.Message.Line) {
 			t.Fatalf("got exception %s", got.Exception)
 		}
-		if token, ok := queue.ParseToken(got.Lease); !ok || token != d.Token {
+		if token, ok := ParseToken(got.Lease); !ok || token != d.Token {
 			t.Fatalf("got lease %s", got.Lease)
 		}
 		for _, b := range line {
@@ -64,17 +73,11 @@ func TestAppendDelivery_any_text_comes_back_on_one_line(t *testing.T) {
 	})
 }
 
-func TestLog_acks_as_auto_resolved(t *testing.T) {
-	if got, want := (handler.Log{}).Decide(delivery()), (queue.Answer{Verb: queue.Ack, Outcome: "AUTO_RESOLVED"}); got != want {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func BenchmarkAppendDelivery(b *testing.B) {
 	d := delivery()
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = handler.AppendDelivery(dst[:0], d, true)
+		dst = AppendDelivery(dst[:0], d, true)
 	}
 }
