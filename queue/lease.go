@@ -59,12 +59,19 @@ func ParseToken(s string) (t Token, ok bool) {
 // Want is one owner's request for work. A store grants it in order of priority,
 // then of waiting, and never past the invariants of P4 and P5.
 type Want struct {
-	Owner  Owner
-	Slots  SlotSet       // the partition slots this owner serves
-	Routes RouteSet      // the routes it can run
-	Max    int           // room: at most so many deliveries
-	PerKey int           // at most so many leases of one key, those it has included
-	Lease  time.Duration // until the deadline
+	Owner    Owner
+	Slots    SlotSet       // the partition slots this owner serves
+	Routes   RouteSet      // the routes it can run
+	Max      int           // room: at most so many deliveries
+	MaxBytes int           // full, too, once the lines of its deliveries have so many bytes; 0: no matter
+	PerKey   int           // at most so many leases of one key, those it has included
+	Lease    time.Duration // until the deadline
+}
+
+// Full reports whether so many deliveries, with so many bytes of lines, are all
+// that the want has room for.
+func (w *Want) Full(deliveries, bytes int) bool {
+	return deliveries >= w.Max || w.MaxBytes > 0 && bytes >= w.MaxBytes
 }
 
 // ClaimRequest asks for work for several owners in one transaction.
@@ -220,4 +227,49 @@ type Reclaimed struct {
 	Counted  bool
 	DeadCode Code
 	Message  Summary
+}
+
+// Revoked answers the seq of the same index. Code is empty when its lease was taken
+// back, and then Reclaimed says whose it was and what became of the message.
+type Revoked struct {
+	Seq   uint64
+	Code  Code
+	Error string
+	Reclaimed
+}
+
+// TakeOverRequest is what a consumer that attached again asks for. Owner is exactly
+// who it was: leases of another user, or of a worker, are not found.
+//
+// The leases are as they were. One that ran anew with every connection would let a
+// message whose consumer dies of it come back for ever, uncounted, and one cut
+// short would take from a person what was promised; who needs longer extends it.
+// An answer under way may settle some while the call is answered.
+type TakeOverRequest struct {
+	Now   time.Time
+	Owner Owner
+
+	After    uint64 // only leases with a greater fence; 0: all
+	MaxBytes int    // enough once the lines have so many bytes; 0: no matter
+}
+
+// TakeOverResult is what the owner holds. Deliveries are those of the claims, under
+// the same number, and Redelivered. Damaged are messages that cannot be read back:
+// their leases run on to their deadlines. More says that MaxBytes left some out: ask
+// again after the fence of the last.
+type TakeOverResult struct {
+	Deliveries []Delivery
+	Damaged    []Finding
+	More       bool
+}
+
+// Lease is one delivery that was not answered yet.
+type Lease struct {
+	Token    Token
+	Owner    Owner
+	Route    Route
+	Number   int       // which delivery this is, from 1
+	Since    time.Time // when it was given, extended last, or ran anew after a start
+	Deadline time.Time
+	Message  Stored // without its line
 }

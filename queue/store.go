@@ -54,9 +54,21 @@ type Store interface {
 	// Extend renews leases.
 	Extend(ctx context.Context, r ExtendRequest) ([]ExtendResult, error)
 
+	// TakeOver returns the valid leases of a consumer that attached again: the same
+	// tokens and deadlines, in the order in which they were given. It changes
+	// nothing and leaves no record: whoever attaches a consumer notes ATTACHED.
+	TakeOver(ctx context.Context, r TakeOverRequest) (TakeOverResult, error)
+
 	// Reclaim takes back expired leases: of a consumer each counts as a delivery,
 	// of a worker only the first, which is the one that was running.
 	Reclaim(ctx context.Context, r ReclaimRequest) ([]Reclaimed, error)
+
+	// Revoke takes the leases of messages back from consumers before they expire,
+	// counted as if they had: the message may be the next owner's at once, and its
+	// former one's again from the deadline on that it had. NOT_FOUND: nobody holds
+	// it. USAGE: a worker does; its handler cannot be taken back, and another must
+	// not start beside it (P4).
+	Revoke(ctx context.Context, a Action, p Policy, seqs []uint64) ([]Revoked, error)
 
 	// Pause stops all claims until Resume; it is durable and says who and why.
 	// Pausing what is paused, or resuming what is not, changes nothing.
@@ -113,6 +125,10 @@ type Reader interface {
 	// given seq, at most limit.
 	Exceptions(ctx context.Context, after uint64, limit int) ([]Exception, error)
 	DeadLetters(ctx context.Context, after uint64, limit int) ([]Exception, error)
+
+	// Leases lists what is leased, by seq, after the given seq, at most limit. In a
+	// copy the leases of workers are those of a process that has ended.
+	Leases(ctx context.Context, after uint64, limit int) ([]Lease, error)
 
 	// Trail calls fn for records in order until it returns false.
 	Trail(ctx context.Context, q TrailQuery, fn func(Record) bool) error

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -158,20 +159,26 @@ const (
 	ReclaimCrash    = "the process ended"
 	ReclaimUnused   = "it had not been started"
 	ReclaimRestored = "an older state was restored"
+	ReclaimRevoked  = "an operator took it back" // where the operator gave no reason
 )
 
-// ReclaimedRecord: a lease was taken back. Unanswered is present only when the
-// delivery counted, and then says how many have.
-func ReclaimedRecord(now time.Time, s *Stored, h Holding, counted bool, reason string) Record {
-	r := answered(EventReclaimed, now, s, h, &Settlement{Reason: reason})
+// ReclaimedRecord: a lease was taken back; of a, why, and by whom if it was a person.
+// Unanswered is present only when the delivery counted, and then says how many have.
+func ReclaimedRecord(now time.Time, s *Stored, h Holding, counted bool, a *Settlement) Record {
+	r := answered(EventReclaimed, now, s, h, a)
 	if counted {
 		r.Unanswered = h.Unanswered
 	}
 	return r
 }
 
+// Revocation is what the records of a lease say that an operator took back.
+func Revocation(a *Action) *Settlement {
+	return &Settlement{By: a.By, Reason: cmp.Or(a.Reason, ReclaimRevoked), Peer: a.Peer}
+}
+
 // DeadLetteredRecord: the message became a dead letter by an answer, or by a lease
-// that was taken back; then a has the reason only.
+// that was taken back; then a has who did that and why.
 func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, a *Settlement) Record {
 	r := answered(EventDeadLettered, now, s, h, a)
 	r.Code, r.FailedAttempts = code, h.FailedAttempts

@@ -37,6 +37,12 @@ func (o operated) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([
 	return o.Store.Discard(ctx, a, seqs)
 }
 
+// Revoke takes leases back.
+func (o operated) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
+	defer o.runner.Wake()
+	return o.Store.Revoke(ctx, a, p, seqs)
+}
+
 // ReleaseKeys undoes an operator's hold.
 func (o operated) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
 	defer o.runner.Wake()

@@ -46,10 +46,12 @@ func (x *txn) claim(r *queue.ClaimRequest) (res queue.ClaimResult, err error) {
 	}
 	t.starved = false
 	for i := range r.Wants {
-		if res.Deliveries[i], err = x.grant(&r.Wants[i], r.Now, &res); err != nil {
+		g := grant{Want: &r.Wants[i], now: r.Now}
+		if err := x.grant(&g, &res); err != nil {
 			return res, err
 		}
-		t.starved = t.starved || len(res.Deliveries[i]) < r.Wants[i].Max
+		res.Deliveries[i] = g.out
+		t.starved = t.starved || !g.full()
 	}
 	res.More = res.More || !t.walkedAll && t.roomy()
 	res.Next = t.next(r.Now)
@@ -140,59 +142,69 @@ func (x *txn) fallDue(at []byte, now time.Time) error {
 	return x.place(k, messageRef{place: place, route: routeByte(m.route), priority: m.priority}, rec)
 }
 
+// grant is one want and what it was given so far.
+type grant struct {
+	*queue.Want
+	now   time.Time
+	out   []queue.Delivery
+	bytes int // of their lines
+}
+
+func (g *grant) full() bool { return g.Full(len(g.out), g.bytes) }
+
 // grant fills one want.
-func (x *txn) grant(w *queue.Want, now time.Time, res *queue.ClaimResult) (out []queue.Delivery, err error) {
+func (x *txn) grant(g *grant, res *queue.ClaimResult) error {
 	t := x.t
-	for p := 0; p < priorities && len(out) < w.Max; p++ {
-		t.gather(&t.candidates, w, p)
-		for len(out) < w.Max {
+	for p := 0; p < priorities && !g.full(); p++ {
+		t.gather(&t.candidates, g.Want, p)
+		for !g.full() {
 			k := t.candidates.next()
 			if k == nil {
 				break
 			}
-			if k.aside != nil && k.aside.owner == w.Owner && k.aside.until.After(now) {
+			if k.aside != nil && k.aside.owner == g.Owner && k.aside.until.After(g.now) {
 				continue
 			}
-			if out, err = x.take(k, w, now, out); errors.Is(err, queue.ErrDamaged) {
+			if err := x.take(k, g); errors.Is(err, queue.ErrDamaged) {
 				res.Damaged = append(res.Damaged, queue.Finding{What: err.Error(), Seq: k.damaged})
 			} else if err != nil {
-				return out, err
+				return err
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // take leases the next messages of a key to the owner of a want. A message that
 // cannot be read back ends it: the key is held, nothing overtakes.
-func (x *txn) take(k *key, w *queue.Want, now time.Time, out []queue.Delivery) ([]queue.Delivery, error) {
+func (x *txn) take(k *key, g *grant) error {
 	x.t.lift(k)
 	k.aside = nil
 	n := 0
 	var damage error
-	for n < len(k.window) && n < w.PerKey && len(out) < w.Max && w.Routes.Has(queue.Routes[k.window[n].route]) {
-		d, err := x.lease(k, k.window[n], w, now)
+	for n < len(k.window) && n < g.PerKey && !g.full() && g.Routes.Has(queue.Routes[k.window[n].route]) {
+		d, err := x.lease(k, k.window[n], g)
 		if errors.Is(err, queue.ErrDamaged) {
 			k.damaged, damage = k.window[n].place.Seq, err
 			break
 		}
 		if err != nil {
-			return out, err
+			return err
 		}
-		out = append(out, d)
+		g.out, g.bytes = append(g.out, d), g.bytes+len(d.Message.Line)
 		n++
 	}
 	k.window = slices.Delete(k.window, 0, n)
 	k.leased += int32(n)
 	x.t.windowed -= n
 	if err := x.settle(k); err != nil {
-		return out, err
+		return err
 	}
-	return out, damage
+	return damage
 }
 
 // lease hands one message to an owner.
-func (x *txn) lease(k *key, ref messageRef, w *queue.Want, now time.Time) (d queue.Delivery, err error) {
+func (x *txn) lease(k *key, ref messageRef, g *grant) (d queue.Delivery, err error) {
 	m, err := parseRecord(x.b.backlog.Get(ref.place.AppendKey(nil)))
 	if err != nil {
 		return d, fmt.Errorf("message at place %s: %w", ref.place, err)
@@ -202,16 +214,21 @@ func (x *txn) lease(k *key, ref messageRef, w *queue.Want, now time.Time) (d que
 		f = &flight{seq: m.msg.Seq}
 	}
 	x.t.count.fence++
-	f.ref, f.key, f.owner, f.fence = ref, k, w.Owner, x.t.count.fence
-	f.deadline, f.length, f.msg = now.Add(w.Lease), w.Lease, m.msg
+	f.ref, f.key, f.owner, f.fence = ref, k, g.Owner, x.t.count.fence
+	f.deadline, f.length, f.msg = g.now.Add(g.Lease), g.Lease, m.msg
 	f.deliveries++
 	f.msg.Line = nil
-	d = queue.Delivery{
+	d = f.delivery(&m)
+	x.record(queue.DispatchedRecord(g.now, &d, g.Owner))
+	return d, x.saveFlight(f)
+}
+
+// delivery shows a lease as its owner is told of it, with the message as it is stored.
+func (f *flight) delivery(m *record) queue.Delivery {
+	return queue.Delivery{
 		Token: f.token(), Route: m.route, Number: f.deliveries, FailedAttempts: f.failed,
 		Redelivered: f.unanswered > 0, AcceptedAt: m.acceptedAt, Deadline: f.deadline, Message: m.msg,
 	}
-	x.record(queue.DispatchedRecord(now, &d, w.Owner))
-	return d, x.saveFlight(f)
 }
 
 // What a timed message's entry begins with: where it lies now.

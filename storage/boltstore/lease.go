@@ -60,7 +60,7 @@ func (s *Store) Reclaim(ctx context.Context, r queue.ReclaimRequest) ([]queue.Re
 				continue // put back with an earlier one of its key, or for the next call
 			}
 			counted := f.owner.Kind == queue.Consumer || f.fence == running[f.owner]
-			back, err := x.reclaim(r.Now, r.Policy, f, counted, queue.ReclaimExpired)
+			back, err := x.reclaim(r.Now, r.Policy, f, counted, &queue.Settlement{Reason: queue.ReclaimExpired})
 			if err != nil {
 				return err
 			}
@@ -101,8 +101,8 @@ func (x *txn) running() map[queue.Owner]uint64 {
 }
 
 // reclaim takes one lease back, and with it those of its key that come after it.
-func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, reason string) (queue.Reclaimed, error) {
-	back, err := x.takeBack(now, p, f, counted, reason)
+func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, why *queue.Settlement) (queue.Reclaimed, error) {
+	back, err := x.takeBack(now, p, f, counted, why)
 	if err != nil || back.DeadCode != "" && p.OnDeadLetter != queue.HoldKey {
 		return back, err
 	}
@@ -111,15 +111,15 @@ func (x *txn) reclaim(now time.Time, p queue.Policy, f *flight, counted bool, re
 
 // takeBack ends one lease that nobody answered. A delivery that counts may have
 // been the last; one that does not is as if it had never been.
-func (x *txn) takeBack(now time.Time, p queue.Policy, f *flight, counted bool, reason string) (queue.Reclaimed, error) {
+func (x *txn) takeBack(now time.Time, p queue.Policy, f *flight, counted bool, why *queue.Settlement) (queue.Reclaimed, error) {
 	back := queue.Reclaimed{Token: f.token(), Owner: f.owner, Counted: counted, Message: f.msg.Summary()}
 	if counted {
 		f.unanswered++
 	}
-	x.record(queue.ReclaimedRecord(now, &f.msg, f.holding(), counted, reason))
+	x.record(queue.ReclaimedRecord(now, &f.msg, f.holding(), counted, why))
 	if counted && f.deliveries >= p.MaxDeliveries {
 		back.DeadCode = queue.CodeDeliveriesExhausted
-		return back, x.die(now, p, f, back.DeadCode, &queue.Settlement{Reason: reason})
+		return back, x.die(now, p, f, back.DeadCode, why)
 	}
 	if !counted {
 		f.deliveries--

@@ -185,16 +185,21 @@ func claimSome(t *testing.T, s *Store, now time.Time, n int) (acks []queue.Settl
 
 func claimFor(t *testing.T, s *Store, owner queue.Owner, now time.Time, n int, lease time.Duration) (acks []queue.Settlement) {
 	t.Helper()
+	for _, d := range claimAll(t, s, owner, now, n, lease).Deliveries[0] {
+		acks = append(acks, queue.Settlement{Token: d.Token, Owner: owner, Verb: queue.Ack, At: now, Outcome: "APPROVED"})
+	}
+	return acks
+}
+
+func claimAll(t *testing.T, s *Store, owner queue.Owner, now time.Time, n int, lease time.Duration) queue.ClaimResult {
+	t.Helper()
 	res, err := s.Claim(context.Background(), queue.ClaimRequest{Now: now, Wants: []queue.Want{{
 		Owner: owner, Slots: partition.AllSlots(), Routes: queue.RoutesOf(queue.Routes[:]...), Max: n, PerKey: 1, Lease: lease,
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range res.Deliveries[0] {
-		acks = append(acks, queue.Settlement{Token: d.Token, Owner: owner, Verb: queue.Ack, At: now, Outcome: "APPROVED"})
-	}
-	return acks
+	return res
 }
 
 // smallDisk mounts a tmpfs of its own; a machine that does not let us skips the

@@ -34,10 +34,10 @@ func (s *Store) Resume(ctx context.Context, a queue.Action) error {
 }
 
 // each applies an operator's action to the elements of a list.
-func each[E any](ctx context.Context, s *Store, list []E, act func(*txn, E) (queue.ActionResult, error)) ([]queue.ActionResult, error) {
-	var res []queue.ActionResult
+func each[E, R any](ctx context.Context, s *Store, list []E, act func(*txn, E) (R, error)) ([]R, error) {
+	var res []R
 	err := s.do(ctx, &operation{apply: func(x *txn) (err error) {
-		res = make([]queue.ActionResult, len(list))
+		res = make([]R, len(list))
 		for i, e := range list {
 			if res[i], err = act(x, e); err != nil {
 				return err

@@ -133,7 +133,7 @@ func (x *txn) giveBackAll(r *queue.StartRequest, res *queue.StartResult) error {
 		} else if !counted {
 			reason = queue.ReclaimUnused
 		}
-		back, err := x.takeBack(r.Now, r.Policy, f, counted, reason)
+		back, err := x.takeBack(r.Now, r.Policy, f, counted, &queue.Settlement{Reason: reason})
 		if err != nil {
 			return err
 		}

@@ -89,13 +89,15 @@ func (s *state) scheduled() []*message {
 // grant gives one owner what it wants, key by key.
 func (s *state) grant(now time.Time, w *queue.Want) []queue.Delivery {
 	var out []queue.Delivery
+	bytes := 0
 	for _, k := range s.candidates(now, w) {
-		room := min(w.PerKey, w.Max-len(out))
+		room := w.PerKey
 		for _, m := range k.order {
-			if room <= 0 || !w.Routes.Has(m.route) {
+			if room <= 0 || w.Full(len(out), bytes) || !w.Routes.Has(m.route) {
 				break // what stands behind it may not overtake
 			}
 			room--
+			bytes += len(m.Line)
 			out = append(out, s.lease(now, w, m))
 		}
 		k.filed = k.claimable()
@@ -130,13 +132,18 @@ func (s *state) lease(now time.Time, w *queue.Want, m *message) queue.Delivery {
 	owner := ownOwner(w.Owner)
 	m.lease = &lease{owner: owner, fence: s.fence, deadline: now.Add(w.Lease), length: w.Lease}
 	s.keys[m.PartitionKey].aside = nil
-	d := queue.Delivery{
+	d := m.delivery()
+	s.record(queue.DispatchedRecord(now, &d, owner))
+	return d
+}
+
+// delivery shows the present lease as its holder is told of it.
+func (m *message) delivery() queue.Delivery {
+	return queue.Delivery{
 		Token: m.token(), Route: m.route, Number: m.deliveries, FailedAttempts: m.failed,
 		Redelivered: m.unanswered > 0, AcceptedAt: m.acceptedAt, Deadline: m.lease.deadline,
 		Message: ownStored(m.Stored),
 	}
-	s.record(queue.DispatchedRecord(now, &d, owner))
-	return d
 }
 
 // next returns when a claim may find more because time has passed; zero if time

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -183,6 +184,24 @@ func (s *Store) list(ctx context.Context, of func() map[uint64]*message, after u
 		slices.Sort(seqs)
 		for _, seq := range seqs[:max(0, min(len(seqs), limit))] {
 			out = append(out, s.exception(of()[seq]))
+		}
+	})
+	return out, err
+}
+
+// Leases lists what somebody holds, by seq.
+func (s *Store) Leases(ctx context.Context, after uint64, limit int) ([]queue.Lease, error) {
+	var out []queue.Lease
+	err := s.read(ctx, func() {
+		held := slices.DeleteFunc(s.leased(), func(m *message) bool { return m.Seq <= after })
+		slices.SortFunc(held, func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) })
+		for _, m := range held[:max(0, min(len(held), limit))] {
+			st := ownStored(m.Stored)
+			st.Line = nil
+			out = append(out, queue.Lease{
+				Token: m.token(), Owner: ownOwner(m.lease.owner), Route: m.route, Number: m.deliveries,
+				Since: m.lease.deadline.Add(-m.lease.length), Deadline: m.lease.deadline, Message: st,
+			})
 		}
 	})
 	return out, err

@@ -83,7 +83,7 @@ func (s *state) expire(r *queue.ReclaimRequest, m *message, first map[queue.Owne
 	owner, name, place := m.lease.owner, m.PartitionKey, m.place
 	res := queue.Reclaimed{Token: m.token(), Owner: owner, Message: m.Summary()}
 	res.Counted = owner.Kind == queue.Consumer || m.lease.fence == first[owner]
-	res.DeadCode = s.takeBack(r.Now, m, res.Counted, queue.ReclaimExpired, r.Policy)
+	res.DeadCode = s.takeBack(r.Now, m, res.Counted, &queue.Settlement{Reason: queue.ReclaimExpired}, r.Policy)
 	if s.isStop(m) {
 		s.putBackAfter(r.Now, name, place)
 	}
@@ -91,17 +91,77 @@ func (s *state) expire(r *queue.ReclaimRequest, m *message, first map[queue.Owne
 	return res
 }
 
+// Revoke takes leases back from consumers.
+func (s *Store) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
+	res := make([]queue.Revoked, 0, len(seqs))
+	err := s.write(ctx, func() {
+		for _, seq := range seqs {
+			m := s.open[seq]
+			switch {
+			case m == nil || m.lease == nil:
+				res = append(res, queue.Revoked{Seq: seq, Code: queue.CodeNotFound, Error: "nobody holds it"})
+			case m.lease.owner.Kind == queue.Worker:
+				res = append(res, queue.Revoked{Seq: seq, Code: queue.CodeUsage, Error: "a worker runs it"})
+			default:
+				res = append(res, queue.Revoked{Seq: seq, Reclaimed: s.revoke(&a, m, p)})
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// revoke takes one lease back, and what was leased behind it. It would have come
+// back to its holder at the deadline; that remains so.
+func (s *state) revoke(a *queue.Action, m *message, p queue.Policy) queue.Reclaimed {
+	name, place, was := m.PartitionKey, m.place, *m.lease
+	res := queue.Reclaimed{Token: m.token(), Owner: was.owner, Counted: true, Message: m.Summary()}
+	res.DeadCode = s.takeBack(a.Now, m, true, queue.Revocation(a), p)
+	if res.DeadCode == "" {
+		s.keys[name].aside = &aside{owner: was.owner, until: was.deadline}
+	}
+	if s.isStop(m) {
+		s.putBackAfter(a.Now, name, place)
+	}
+	s.file(name)
+	return res
+}
+
+// TakeOver returns what a consumer holds.
+func (s *Store) TakeOver(ctx context.Context, r queue.TakeOverRequest) (queue.TakeOverResult, error) {
+	var res queue.TakeOverResult
+	err := s.read(ctx, func() {
+		bytes := 0
+		for _, m := range s.leased() {
+			if m.lease.owner != r.Owner || r.Owner.Kind != queue.Consumer || r.Now.After(m.lease.deadline) || m.lease.fence <= r.After {
+				continue
+			}
+			if r.MaxBytes > 0 && bytes >= r.MaxBytes {
+				res.More = true
+				return
+			}
+			bytes += len(m.Line)
+			d := m.delivery()
+			d.Redelivered = true
+			res.Deliveries = append(res.Deliveries, d)
+		}
+	})
+	return res, err
+}
+
 // takeBack ends a lease that nobody answered. A delivery that counts may have
 // been the last; one that does not is as if it had never been.
-func (s *state) takeBack(now time.Time, m *message, counted bool, reason string, p queue.Policy) queue.Code {
+func (s *state) takeBack(now time.Time, m *message, counted bool, why *queue.Settlement, p queue.Policy) queue.Code {
 	if counted {
 		m.unanswered++
 	}
-	s.record(queue.ReclaimedRecord(now, &m.Stored, m.holding(), counted, reason))
+	s.record(queue.ReclaimedRecord(now, &m.Stored, m.holding(), counted, why))
 	if !counted {
 		m.deliveries--
 	} else if m.deliveries >= p.MaxDeliveries {
-		s.bury(now, m, queue.CodeDeliveriesExhausted, &queue.Settlement{Reason: reason}, p)
+		s.bury(now, m, queue.CodeDeliveriesExhausted, why, p)
 		return queue.CodeDeliveriesExhausted
 	}
 	m.lease = nil

@@ -44,18 +44,18 @@ func (s *state) giveBack(r *queue.StartRequest, res *queue.StartResult) {
 	for _, m := range leased {
 		switch owner := m.lease.owner; {
 		case r.Restored:
-			s.takeBack(r.Now, m, false, queue.ReclaimRestored, r.Policy)
+			s.takeBack(r.Now, m, false, &queue.Settlement{Reason: queue.ReclaimRestored}, r.Policy)
 			res.GaveBack++
 		case owner.Kind == queue.Consumer:
 			m.lease.deadline = r.Now.Add(m.lease.length)
 			res.Kept++
 		case m.lease.fence == first[owner]:
 			res.GaveBack++
-			if s.takeBack(r.Now, m, true, queue.ReclaimCrash, r.Policy) != "" {
+			if s.takeBack(r.Now, m, true, &queue.Settlement{Reason: queue.ReclaimCrash}, r.Policy) != "" {
 				res.DeadAgain++
 			}
 		default:
-			s.takeBack(r.Now, m, false, queue.ReclaimUnused, r.Policy)
+			s.takeBack(r.Now, m, false, &queue.Settlement{Reason: queue.ReclaimUnused}, r.Policy)
 			res.GaveBack++
 		}
 	}

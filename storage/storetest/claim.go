@@ -71,6 +71,22 @@ var claimPromises = []promise{
 		ask.Max, ask.PerKey = 5, 0
 		w.takeWant(ask, "")
 	}},
+	{"a_want_is_full_once_its_lines_have_so_many_bytes", func(w *world) {
+		w.given("a1@A", "a2@A", "b1@B", "c1@C", "d1@D", "e1@E")
+		size := len(w.see("a1").Line)
+		ask := wants(worker("w"))
+		ask.PerKey = 2
+		ask.MaxBytes = size + 1
+		w.takeWant(ask, "a1 a2") // the second fills it
+		ask.MaxBytes = size
+		w.takeWant(ask, "b1") // one fills it exactly
+		ask.MaxBytes = 1
+		w.takeWant(ask, "c1") // one there is always room for
+		ask.MaxBytes, ask.Max = 10*size, 1
+		w.takeWant(ask, "d1")
+		ask.MaxBytes, ask.Max = 0, 10
+		w.takeWant(ask, "e1")
+	}},
 	{"wants_are_served_in_the_order_of_the_request", func(w *world) {
 		w.given("a1@A", "b1@B", "c1@C")
 		first, second := wants(worker("w-2")), wants(worker("w-1"))

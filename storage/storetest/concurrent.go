@@ -142,7 +142,7 @@ type caller struct {
 func (c *caller) act() (err error) {
 	now, key := c.time(), keys[c.die.IntN(len(keys))]
 	a := queue.Action{Now: now, By: c.name}
-	switch c.die.IntN(12) {
+	switch c.die.IntN(14) {
 	case 0, 1, 2:
 		var r queue.AdmitRequest
 		for range 1 + c.die.IntN(4) {
@@ -171,7 +171,25 @@ func (c *caller) act() (err error) {
 		if _, err = c.store.ReleaseKeys(c.ctx, a, keys); err == nil {
 			err = c.bringBack(a)
 		}
+	case 12:
+		_, err = c.store.TakeOver(c.ctx, queue.TakeOverRequest{Now: now, Owner: c.owner})
+	case 13:
+		err = c.revokeSome(a)
 	}
+	return err
+}
+
+// revokeSome takes from whoever comes first what it holds.
+func (c *caller) revokeSome(a queue.Action) error {
+	leases, err := c.store.Leases(c.ctx, uint64(c.die.IntN(100)), 2)
+	if err != nil {
+		return err
+	}
+	var seqs []uint64
+	for _, l := range leases {
+		seqs = append(seqs, l.Token.Seq)
+	}
+	_, err = c.store.Revoke(c.ctx, a, c.policy, seqs)
 	return err
 }
 

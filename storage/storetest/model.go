@@ -186,6 +186,7 @@ func (m *machine) compare() {
 	}
 	all(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
 	all(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
+	all(m, "leases", func(s queue.Store) ([]queue.Lease, error) { return s.Leases(m.ctx, 0, 10_000) })
 	m.told = st.Records
 	for i, c := range m.commits {
 		if c.records != st.Records || c.head != st.Head {

@@ -43,6 +43,13 @@ func plain(answer any) any {
 		return each(r, func(e queue.ExtendResult) queue.ExtendResult { e.Deadline = wall(e.Deadline); return e })
 	case []queue.Reclaimed:
 		return slices.Concat(r)
+	case queue.TakeOverResult:
+		r.Deliveries = plainDeliveries(r.Deliveries)
+		return r
+	case []queue.Revoked:
+		return each(r, plainRevoked)
+	case []queue.Lease:
+		return each(r, plainLease)
 	case []string:
 		return slices.Concat(r)
 	}
@@ -50,8 +57,8 @@ func plain(answer any) any {
 }
 
 // each returns fn of each element; nil for an empty list.
-func each[T any](list []T, fn func(T) T) []T {
-	var out []T
+func each[T, R any](list []T, fn func(T) R) []R {
+	var out []R
 	for _, x := range list {
 		out = append(out, fn(x))
 	}

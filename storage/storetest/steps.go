@@ -11,12 +11,14 @@ import (
 
 // verbs are the steps of a program by name.
 var verbs = map[string]func(*machine, *choices){
-	"rest":    func(*machine, *choices) {}, // what a failing program shrinks to
-	"admit":   (*machine).stepAdmit,
-	"claim":   (*machine).stepClaim,
-	"settle":  (*machine).stepSettle,
-	"extend":  (*machine).stepExtend,
-	"reclaim": func(m *machine, c *choices) { m.reclaim(of(c, 1, 2, 100)) },
+	"rest":      func(*machine, *choices) {}, // what a failing program shrinks to
+	"admit":     (*machine).stepAdmit,
+	"claim":     (*machine).stepClaim,
+	"settle":    (*machine).stepSettle,
+	"extend":    (*machine).stepExtend,
+	"reclaim":   func(m *machine, c *choices) { m.reclaim(of(c, 1, 2, 100)) },
+	"take over": (*machine).stepTakeOver,
+	"revoke":    (*machine).stepRevoke,
 	"pass": func(m *machine, c *choices) {
 		m.clock.Pass(of(c, 100*time.Millisecond, 500*time.Millisecond, time.Second, 3*time.Second, 7*time.Second, 20*time.Second))
 	},
@@ -43,6 +45,7 @@ var weighted = func() (out []string) {
 		n    int
 	}{
 		{"rest", 1}, {"admit", 9}, {"claim", 12}, {"settle", 12}, {"pass", 8}, {"reclaim", 3}, {"extend", 2},
+		{"take over", 1}, {"revoke", 2},
 		{"replay", 3}, {"discard", 2}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
 		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1},
 	} {
@@ -149,8 +152,10 @@ func (m *machine) stepClaim(c *choices) {
 			w.Slots = partition.SlotSet{}
 			w.Slots.Add(partition.SlotOf(of(c, keys...)))
 			w.Slots.Add(partition.SlotOf(of(c, keys...)))
+		case 3:
+			w.MaxBytes = of(c, 1, 200, 400, -1) // a line has some 170
 		}
-		m.Logf("  %s: %d, %d per key, routes %b, %d slots, for %s", w.Owner.Name, w.Max, w.PerKey, w.Routes, w.Slots.Count(), w.Lease)
+		m.Logf("  %s: %d or %d bytes, %d per key, routes %b, %d slots, for %s", w.Owner.Name, w.Max, w.MaxBytes, w.PerKey, w.Routes, w.Slots.Count(), w.Lease)
 		ask = append(ask, w)
 	}
 	m.claim(ask)
@@ -273,6 +278,34 @@ func (m *machine) stepExtend(c *choices) {
 		r.Tokens = append(r.Tokens, m.pickHeld(c).token)
 	}
 	all(m, "extend", func(s queue.Store) ([]queue.ExtendResult, error) { return s.Extend(m.ctx, r) })
+}
+
+// stepTakeOver has an owner come back, mostly one that holds something.
+func (m *machine) stepTakeOver(c *choices) {
+	m.Helper()
+	r := queue.TakeOverRequest{Now: m.now(), Owner: m.pickHeld(c).owner}
+	switch c.below(4) {
+	case 1:
+		r.Owner = of(c, owners...)
+	case 2:
+		r.MaxBytes = of(c, 1, 200)
+	case 3:
+		r.After = m.pickHeld(c).token.Fence
+	}
+	m.Logf("  %s, after %d, %d bytes", r.Owner.Name, r.After, r.MaxBytes)
+	all(m, "take over", func(s queue.Store) (queue.TakeOverResult, error) { return s.TakeOver(m.ctx, r) })
+}
+
+// stepRevoke takes leases back, mostly such as there are.
+func (m *machine) stepRevoke(c *choices) {
+	m.Helper()
+	var seqs []uint64
+	for range 1 + c.below(3) {
+		seqs = append(seqs, m.pickHeld(c).token.Seq)
+	}
+	a := m.action()
+	m.Logf("  %d", seqs)
+	all(m, "revoke", func(s queue.Store) ([]queue.Revoked, error) { return s.Revoke(m.ctx, a, m.policy, seqs) })
 }
 
 func (m *machine) reclaim(most int) {
