@@ -30,6 +30,20 @@ const (
 	CodeInternal           Code = "INTERNAL"
 )
 
+// Why a consumer is not attached, or not any more.
+var (
+	// ErrNameInUse (NAME_IN_USE): the name is that of a consumer that is attached,
+	// whoever runs it.
+	ErrNameInUse = errors.New("the name is in use by an attached consumer")
+
+	// ErrDraining (DRAINING): nothing new is begun. A consumer keeps its leases: an
+	// answer that came too late may be given after the restart.
+	ErrDraining = errors.New("shutting down")
+
+	// ErrDetached: the consumer has left, or its connection is gone.
+	ErrDetached = errors.New("the consumer is not attached any more")
+)
+
 // What a Store's calls return besides their results. They are about the call or
 // the store; what is wrong with a single message, line or lease is a Code in the
 // result for it.

@@ -1,18 +1,6 @@
 package queue
 
-import (
-	"errors"
-	"time"
-)
-
-// Why an attachment is refused. Neither is about the store: the consumer may ask again.
-var (
-	// ErrNameInUse: a live connection has the name (NAME_IN_USE).
-	ErrNameInUse = errors.New("the name is in use by another connection")
-
-	// ErrDraining: the process is about to stop and hands out nothing more (DRAINING).
-	ErrDraining = errors.New("the process is draining")
-)
+import "time"
 
 // Attachment is a consumer that asks for work. Its Owner is of kind Consumer: the
 // name that it chose, and the user id that the kernel vouches for.

@@ -1,6 +1,6 @@
 // Package socket is the edge where NDJSON meets the queue: the Unix sockets that
-// producers write exceptions to, and everything such a socket needs to be safe on
-// a host that it shares with others.
+// producers write exceptions to and consumers get them from, and everything such a
+// socket needs to be safe on a host that it shares with others.
 //
 // # The life of a line
 //
@@ -18,9 +18,21 @@
 // lines wait longer than a time-out: a producer that does not read its receipts loses
 // them, not its lines (P6, P8).
 //
+// # A consumer
+//
+// A connection to the consume socket begins with a line that asks to be attached: a
+// name, how many exceptions at most, which routes, for how long. The core, a [Desk],
+// gives it a [Session] or refuses. From then on one goroutine asks the session what
+// there is to tell and sends it at the pace at which it is taken; another reads
+// answers. Those that arrived together become one request, in their order, and each
+// gets its reply after the commit. An answer is dated when it was read.
+//
+// A connection that ends keeps its leases: whoever comes back under the name has them
+// again. Only a consumer that says so puts them back.
+//
 // # Limits
 //
-// Connections, bytes of a line, lines of a batch, bytes of unsent receipts: each is a
+// Connections, bytes of a line, lines of a batch, bytes of what is unsent: each is a
 // named limit, and reaching it has an answer. There is no idle time-out: a producer
 // may be silent for as long as it likes; it then costs 4 KiB, or one chunk of 64 KiB
 // if it fell silent in the middle of a burst.

@@ -14,10 +14,6 @@ import (
 // at most one receipt per line of the batches that a connection may have under way.
 const receiptLimit = 64 << 10
 
-// sendPiece is what one write hands over. A Unix socket takes so little as a whole or
-// not at all, so that the time-out of a write counts from the last progress.
-const sendPiece = 16 << 10
-
 // receiptRun is a run of receipts and where each of them ends.
 type receiptRun struct {
 	text  []byte
@@ -120,18 +116,7 @@ func (w *receiptWriter) drop(marks []mark) {
 func (w *receiptWriter) waitForRoom(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.pending.text) < receiptLimit {
-		return // as nearly always
-	}
-	stop := context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.changed.Broadcast()
-	})
-	defer stop()
-	for len(w.pending.text) >= receiptLimit && ctx.Err() == nil {
-		w.changed.Wait()
-	}
+	waitWhile(ctx, &w.changed, func() bool { return len(w.pending.text) >= receiptLimit })
 }
 
 // finish says that nothing more will be added, and what the last line is. run then
@@ -185,15 +170,7 @@ func (w *receiptWriter) take(current *receiptRun) bool {
 // send writes text, and gives up when nothing was taken for the length of the
 // time-out. It returns how much was.
 func (w *receiptWriter) send(text []byte) (sent int, err error) {
-	for sent < len(text) {
-		w.conn.SetWriteDeadline(time.Now().Add(w.timeout))
-		n, err := w.conn.Write(text[sent:min(sent+sendPiece, len(text))])
-		sent += n
-		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
-			return sent, err
-		}
-	}
-	return sent, nil
+	return sendAll(w.conn, text, func() { w.conn.SetWriteDeadline(time.Now().Add(w.timeout)) })
 }
 
 // recover deals with a write that failed after sent bytes of current. It returns when
