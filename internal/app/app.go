@@ -183,7 +183,7 @@ func (a *appliance) build(inherited inherited) error {
 		Workers: q.Concurrency, Room: q.MaxSize, Handlers: a.handlers,
 		Observer: dispatch.Observer{
 			Admitted: a.metrics.Admitted, Claimed: a.metrics.Claimed, Handled: a.metrics.Handled,
-			Settled: a.metrics.Settled, Raised: a.metrics.Raised,
+			Answered: a.metrics.Answered, Settled: a.metrics.Settled, Raised: a.metrics.Raised,
 		},
 	})
 	if err != nil {

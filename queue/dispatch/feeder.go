@@ -13,7 +13,7 @@ import (
 // every event that can make work claimable raises wake.
 const idleWait = time.Minute
 
-// feeder claims work for workers that have room. Only its own goroutine uses it.
+// feeder claims work for workers and consumers that have room. Only its own goroutine uses it.
 type feeder struct {
 	r     *Runner
 	shift *shift
@@ -23,6 +23,16 @@ type feeder struct {
 	first, round int
 	// due is when time alone changes what can be claimed, as the last claim said.
 	due time.Time
+	// firstSeat is the consumer that is asked for first; spillAt is when the next one
+	// will have had no room for so long that others are asked for its keys.
+	firstSeat int
+	spillAt   time.Time
+}
+
+// claimant is who work is claimed for.
+type claimant interface {
+	owner() queue.Owner
+	give([]queue.Delivery)
 }
 
 // run feeds until stop ends.
@@ -55,12 +65,16 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 		f.first, f.round = 0, 0
 	}
 	a := f.ask(now)
+	f.offer(&a, now)
 	if f.due = r.soonest.earlier(f.due); len(a.wants) == 0 && (f.due.IsZero() || f.due.After(now)) {
 		// A worker that has come to have room raises wake; the probe of a route
 		// that waits for its handler has nobody else to remember it.
-		return r.untilNext(f.due, now)
+		return f.untilNext(f.due, now)
 	}
 	res, err := r.store.Claim(stop, queue.ClaimRequest{Now: now, Wants: a.wants})
+	if err != nil {
+		a.seated(nil, now)
+	}
 	switch {
 	case errors.Is(err, queue.ErrNoRoom):
 		return retryAfter
@@ -75,10 +89,11 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 	}
 	f.due = res.Next
 	filled := a.handOut(r, res.Deliveries)
+	filled = a.seated(&res, now) || filled
 	if res.More || filled || f.others(&a) {
 		return 0
 	}
-	return r.untilNext(res.Next, now)
+	return f.untilNext(res.Next, now)
 }
 
 // others reports whether there are workers with room that were not asked, because
@@ -103,13 +118,14 @@ func (f *feeder) others(a *asking) bool {
 // asking is one request for work.
 type asking struct {
 	wants   []queue.Want
-	to      []*worker // who gets the want of the same index
-	probing []*served // what it probes; nil for ordinary ones
-	left    int       // of prefetch
-	able    int       // workers with room
-	asked   int       // those of them that were asked for
-	given   int       // deliveries that came of it
-	halved  bool      // somebody had one place, and was asked for one kind of handler only
+	to      []claimant // who gets the want of the same index
+	probing []*served  // what it probes; nil for ordinary ones
+	offered []offered  // the consumers among them
+	left    int        // of prefetch
+	able    int        // workers with room
+	asked   int        // those of them that were asked for
+	given   int        // deliveries that came of it
+	halved  bool       // somebody had one place, and was asked for one kind of handler only
 }
 
 // add asks for one worker. What is asked for is bounded by prefetch.
@@ -125,18 +141,19 @@ func (a *asking) add(w *worker, slots partition.SlotSet, routes queue.RouteSet, 
 	a.to, a.probing = append(a.to, w), append(a.probing, probed)
 }
 
-// handOut gives deliveries to the workers they were claimed for. It reports
-// whether some want was filled, so that there may be more.
+// handOut gives deliveries to those they were claimed for. It reports whether some
+// worker's want was filled, so that there may be more; see seated for consumers.
 func (a *asking) handOut(r *Runner, all [][]queue.Delivery) (filled bool) {
 	for i, deliveries := range all {
 		if len(deliveries) == 0 {
 			continue
 		}
-		a.given += len(deliveries)
+		if _, is := a.to[i].(*worker); is {
+			a.given += len(deliveries)
+			filled = filled || a.probing[i] == nil && len(deliveries) == a.wants[i].Max
+		}
 		if h := a.probing[i]; h != nil {
 			h.health.probeClaimed()
-		} else if len(deliveries) == a.wants[i].Max {
-			filled = true
 		}
 		if r.observer.Claimed != nil {
 			r.observer.Claimed(deliveries)
@@ -237,10 +254,13 @@ func (r *Runner) claimable() (pure, effects queue.RouteSet) {
 }
 
 // untilNext is the time to the next thing that falls due: a key's wait, a
-// scheduled message, or a route's probe. A probe that is due already, and for
+// scheduled message, a consumer's spill, or a route's probe. A probe that is due already, and for
 // which there was no message, waits for one.
-func (r *Runner) untilNext(next, now time.Time) time.Duration {
-	pause := idleWait
+func (f *feeder) untilNext(next, now time.Time) time.Duration {
+	r, pause := f.r, idleWait
+	if !f.spillAt.IsZero() {
+		pause = min(pause, f.spillAt.Sub(now))
+	}
 	if !next.IsZero() {
 		pause = min(pause, next.Sub(now))
 	}

@@ -45,6 +45,7 @@ func (r *Runner) keepLeases(ctx context.Context) {
 		}
 		if now.Sub(reclaimed) >= reclaimEvery {
 			r.reclaim(ctx, now)
+			r.putBackUnread(ctx, now)
 			reclaimed = now
 		}
 	}
@@ -93,6 +94,9 @@ func (r *Runner) reclaim(ctx context.Context, now time.Time) {
 	}
 	for i := range back {
 		b := &back[i]
+		if s := r.desk.find(b.Owner); s != nil {
+			s.lose(b.Token)
+		}
 		r.raise(queue.CodeExpired, "", "lease expired; the message goes back to its place", &b.Message,
 			"worker", b.Owner.Name, "counted", b.Counted)
 		if b.DeadCode != "" {

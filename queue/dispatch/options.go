@@ -101,10 +101,12 @@ func checkHandlers(handlers map[queue.Route]any) error {
 type Observer struct {
 	// Admitted: the store answered lines, after so long a call.
 	Admitted func(receipts []queue.Receipt, took time.Duration)
-	// Claimed: deliveries were handed to workers.
+	// Claimed: deliveries were handed to one worker or consumer.
 	Claimed func(deliveries []queue.Delivery)
 	// Handled: a handler answered a delivery after so long.
 	Handled func(d *queue.Delivery, a *queue.Answer, took time.Duration)
+	// Answered: an answer of a consumer was applied.
+	Answered func(route queue.Route, verb queue.Verb)
 	// Settled: the store took answers, after so long a call.
 	Settled func(results []queue.SettleResult, took time.Duration)
 	// Raised: one of the codes of the mission, or HANDLER_UNAVAILABLE. It is

@@ -28,6 +28,7 @@ type Runner struct {
 	crew   crew
 	wanted atomic.Pointer[staffing] // what the crew is to be; the feeder takes it
 	routes map[queue.Route]*route   // all there are; the map never changes
+	desk   desk                     // the consumers that are attached
 
 	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
@@ -35,6 +36,7 @@ type Runner struct {
 	room     signal        // there may be room for lines that wait
 	draining chan struct{} // closed when the taking ends
 	drain    sync.Once
+	ended    chan struct{} // closed when Run has ended
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when the store has failed
@@ -50,7 +52,7 @@ func New(o Options) (*Runner, error) {
 	r := &Runner{
 		store: o.Store, log: o.Log, observer: o.Observer, now: o.Now, random: o.Random,
 		routes: map[queue.Route]*route{}, wake: newSignal(), room: newSignal(),
-		draining: make(chan struct{}), failed: make(chan struct{}),
+		draining: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if r.log == nil {
 		r.log = hclog.NewNullLogger()
@@ -135,6 +137,7 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 		close(w.items)
 		s.hands.Go(func() { w.putBackQueued(s, draining) })
 	}
+	s.hands.Go(func() { s.released.Add(r.clearDesk(settling)) })
 	finished := make(chan struct{})
 	go func() { s.hands.Wait(); close(finished) }()
 	r.awaitHands(finished, hurry)
@@ -143,6 +146,7 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	<-finished
 	endKeeping()
 	keeper.Wait()
+	close(r.ended)
 	return s.drained(), r.failedWith()
 }
 

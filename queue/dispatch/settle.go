@@ -46,7 +46,7 @@ func (w *worker) settleOne(s *shift, d *queue.Delivery, a *queue.Answer) {
 func (w *worker) settle(s *shift, batch []queue.Delivery, settlements []queue.Settlement) {
 	policy := w.r.settings.Load().Policy
 	later := w.prepare(batch, settlements)
-	results, err := w.trySettle(s.settling, policy, settlements)
+	results, err := w.r.trySettle(s.settling, policy, settlements)
 	if err != nil {
 		w.r.fail("settle", err)
 		return
@@ -112,28 +112,25 @@ func (w *worker) letGo(p queue.Policy, settlements []queue.Settlement, results [
 }
 
 // trySettle asks until there is room: the effect has happened. Its error is the
-// end of the store, or of the patience of a drain: the next start then gives the
-// leases back.
-func (w *worker) trySettle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
-	for told := false; !w.r.hasFailed(); told = true {
-		start := w.r.now()
-		results, err := w.r.store.Settle(ctx, queue.SettleRequest{
-			Now: start, Policy: p, Settlements: settlements,
-		})
-		if err == nil && w.r.observer.Settled != nil {
-			w.r.observer.Settled(results, w.r.now().Sub(start))
+// end of the store, or of the patience of a drain or a consumer.
+func (r *Runner) trySettle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
+	for told := false; !r.hasFailed(); told = true {
+		start := r.now()
+		results, err := r.store.Settle(ctx, queue.SettleRequest{Now: start, Policy: p, Settlements: settlements})
+		if err == nil && r.observer.Settled != nil {
+			r.observer.Settled(results, r.now().Sub(start))
 		}
 		if !errors.Is(err, queue.ErrNoRoom) {
 			return results, err
 		}
 		if !told {
-			w.r.log.Error("no room to settle; trying until there is", "code", string(queue.CodeStorageUnavailable), "error", err.Error())
+			r.log.Error("no room to settle; trying until there is", "code", string(queue.CodeStorageUnavailable), "error", err.Error())
 		}
-		if !w.r.pauseFor(ctx, retryAfter) {
+		if !r.pauseFor(ctx, retryAfter) {
 			return nil, err
 		}
 	}
-	return nil, w.r.failure
+	return nil, r.failure
 }
 
 // pauseFor waits; false: it was not worth waiting to the end.
@@ -144,6 +141,7 @@ func (r *Runner) pauseFor(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-r.failed:
+	case <-r.ended:
 	case <-ctx.Done():
 	}
 	return false

@@ -55,8 +55,17 @@ func (r *Runner) checkLag(st *queue.StoreStatus, raised map[queue.Route]time.Tim
 		}
 		raised[o.Route] = now
 		r.raise(queue.CodeConsumerLag, o.Route, "the oldest claimable exception is too old", &o.Message,
-			"age_ms", age.Milliseconds(), "ready", st.Ready, "in_process", r.served(o.Route) != nil, "free_room", r.freeRoom())
+			append(r.capacity(o.Route), "age_ms", age.Milliseconds(), "ready", st.Ready)...)
 	}
+}
+
+// capacity says who works on a route, and how many more deliveries they would take.
+func (r *Runner) capacity(route queue.Route) []any {
+	if r.served(route) != nil {
+		return []any{"in_process", true, "free_room", r.freeRoom()}
+	}
+	attached, room := r.ConsumersOf(route)
+	return []any{"in_process", false, "consumers", attached, "free_room", room}
 }
 
 // freeRoom is how many deliveries the workers could take now.

@@ -54,7 +54,7 @@ func TestWatch(t *testing.T) {
 		g.wantRaised("CONSUMER_LAG ROUTE_REVIEW")
 		for _, want := range []string{
 			`"code":"CONSUMER_LAG"`, `"seq":1`, `"trace_id":"t-a1"`, `"match_decision":"PARTIAL"`, `"source_hash":"`,
-			`"route":"ROUTE_REVIEW"`, `"free_room":4`, `"in_process":false`,
+			`"route":"ROUTE_REVIEW"`, `"in_process":false`, `"consumers":0`, `"free_room":0`,
 		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log has no %s: %s", want, log.String())

@@ -1,0 +1,204 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"breakwater/queue"
+)
+
+// unreadAfter is how long a delivery may lie in the mailbox of a consumer that does
+// not read, at most: then it goes back, for others.
+const unreadAfter = 10 * time.Second
+
+// The reasons of DETACHED, and of the RELEASED that come with it.
+const (
+	leftByItself = "it detached"
+	leftBroken   = "its connection is gone; its leases stay until their deadlines"
+	leftDraining = "the process is draining; its leases stay"
+	leftUntold   = "its consumer was not told of it"
+)
+
+// Detach ends the session: nothing more is delivered, and what the consumer has not
+// settled is put back, uncounted. The error is that of ctx, ErrDetached when the
+// session was over already, or the store's; leases that could not be put back stay
+// until their deadlines.
+func (s *Session) Detach(ctx context.Context) error {
+	if !s.leave() {
+		return queue.ErrDetached
+	}
+	defer s.r.desk.free(s)
+	s.mu.Lock()
+	tokens := slices.Collect(maps.Keys(s.unsettled))
+	s.mu.Unlock()
+	back, err := s.putBack(ctx, tokens, leftByItself)
+	return errors.Join(err, s.noteLeft(ctx, leftByItself, back))
+}
+
+// Break ends the session of a consumer whose connection is gone. What it was told of
+// stays leased until its deadline: it may come back and take it over, or its answer
+// may be on its way. What it was not told of goes back. The error is that of ctx or
+// the store's failure; nil if the session was over already.
+func (s *Session) Break(ctx context.Context) error {
+	if !s.leave() {
+		return nil
+	}
+	defer s.r.desk.free(s)
+	back, err := s.putBack(ctx, s.untold(), leftUntold)
+	reason := leftBroken
+	if s.r.Draining() {
+		reason = leftDraining
+	}
+	return errors.Join(err, s.noteLeft(ctx, reason, back))
+}
+
+// leave ends the session: nothing is told any more, and no answer is begun. It returns
+// when what is under way has ended, so that whoever comes next under this name finds
+// the leases as they stay. false: somebody else has ended it.
+func (s *Session) leave() bool {
+	s.r.desk.unseat(s)
+	s.mu.Lock()
+	if s.left {
+		s.mu.Unlock()
+		return false
+	}
+	s.left = true
+	s.end()
+	quiet := make(chan struct{})
+	if s.quiet = quiet; s.busy == 0 {
+		close(quiet)
+	}
+	s.mu.Unlock()
+	<-quiet // every call of the store ends
+	return true
+}
+
+// begin says that the leases are about to change by an answer; false: the session is
+// over. done says that they have.
+func (s *Session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.left {
+		s.busy++
+	}
+	return !s.left
+}
+
+func (s *Session) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doneNow()
+}
+
+func (s *Session) doneNow() {
+	if s.busy--; s.busy == 0 && s.left {
+		close(s.quiet)
+	}
+}
+
+// untold empties the mailbox of what nobody was ever told of, and returns its leases.
+// What was taken over stays: it was told before.
+func (s *Session) untold() (tokens []queue.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mailbox = slices.DeleteFunc(s.mailbox, func(d queue.Delivery) bool {
+		l := s.unsettled[d.Token]
+		if l != nil && l.fresh {
+			tokens = append(tokens, d.Token)
+		}
+		return l == nil || l.fresh
+	})
+	return tokens
+}
+
+// putBack releases leases, uncounted, and returns how many there were.
+func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason string) (int, error) {
+	if len(tokens) == 0 {
+		return 0, nil
+	}
+	slices.SortFunc(tokens, func(a, b queue.Token) int { return cmp.Compare(a.Fence, b.Fence) })
+	r, now := s.r, s.r.now()
+	settlements := make([]queue.Settlement, len(tokens))
+	for i, t := range tokens {
+		settlements[i] = queue.Settlement{Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason}
+	}
+	results, err := r.trySettle(ctx, r.settings.Load().Policy, settlements)
+	if err != nil {
+		if fatal(err) {
+			r.fail("put back what a consumer had", err)
+		}
+		return 0, err
+	}
+	back := 0
+	s.mu.Lock()
+	for i := range results {
+		if ended(results[i].Code) {
+			s.drop(tokens[i])
+		}
+		if results[i].Code == "" {
+			back++
+		}
+	}
+	s.mu.Unlock()
+	r.wake.raise()
+	return back, nil
+}
+
+// noteLeft writes down that the consumer is gone, what was put back, and how many
+// leases it keeps.
+func (s *Session) noteLeft(ctx context.Context, reason string, back int) error {
+	s.mu.Lock()
+	kept := len(s.unsettled)
+	s.mu.Unlock()
+	left := s.record(queue.EventDetached, reason, struct {
+		Released int `json:"released"`
+		Kept     int `json:"kept"`
+	}{back, kept})
+	err := s.r.store.Note(ctx, left.TS, []queue.Record{left})
+	if fatal(err) {
+		s.r.fail("detach", err)
+	}
+	return err
+}
+
+// clearDesk puts back what lies in the mailboxes when a drain begins: nobody is told
+// of anything new. It returns how many there were.
+func (r *Runner) clearDesk(ctx context.Context) (back int64) {
+	for _, at := range r.desk.attached() {
+		n, err := at.putBack(ctx, at.untold(), draining)
+		back += int64(n)
+		if err != nil {
+			return back
+		}
+	}
+	return back
+}
+
+// putBackUnread puts back what consumers that do not read have not been told of: it
+// would be lost time for everybody, and their leases would end uncounted by nobody.
+func (r *Runner) putBackUnread(ctx context.Context, now time.Time) {
+	for _, at := range r.desk.attached() {
+		if !at.stall(now) {
+			continue
+		}
+		if n, err := at.putBack(ctx, at.untold(), leftUntold); err == nil && n > 0 {
+			r.log.Warn("a consumer does not read; what it was not told of goes back", "consumer", at.a.Owner.Name, "messages", n)
+		}
+	}
+}
+
+// stall reports whether the consumer has left its mailbox unread for too long. It gets
+// nothing more until it asks again.
+func (s *Session) stall(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mailbox) == 0 || now.Sub(s.unread) < min(unreadAfter, s.a.Lease/endingShare) {
+		return false
+	}
+	s.stalled = true
+	return true
+}

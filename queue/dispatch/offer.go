@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"time"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+const (
+	// spillAfter is how long a consumer may have more work than room before others
+	// with room are asked for its keys too.
+	spillAfter = time.Second
+	// maxOffer is how many deliveries one claim asks for on behalf of all consumers.
+	maxOffer = 1024
+)
+
+// offered is one consumer that a claim asks for.
+type offered struct {
+	*Session
+	from, to int  // its wants
+	halved   bool // it had one place, and was asked for one of its routes only
+}
+
+// offer adds what the consumers have room for to a request. Each is asked for its own
+// share of the slots of its routes, and for what others have had no room for.
+func (f *feeder) offer(a *asking, now time.Time) {
+	r := f.r
+	f.spillAt = time.Time{}
+	seats, left := r.desk.attached(), r.leftToConsumers()
+	if len(seats) == 0 || left == 0 {
+		return
+	}
+	spilled := f.spilled(seats, now)
+	f.firstSeat++ // nobody is always first at what is spilled
+	most := max(1, maxOffer/len(seats))
+	for i := range seats {
+		at := &seats[(f.firstSeat+i)%len(seats)]
+		if at.a.Routes&left == 0 {
+			continue
+		}
+		room := at.beginClaim()
+		if room == 0 {
+			continue
+		}
+		o := offered{Session: at.Session, from: len(a.wants)}
+		o.halved = a.addConsumer(at, left, &spilled, min(room, most))
+		if o.to = len(a.wants); o.to == o.from {
+			at.endClaim() // among so many that no slot is left for it
+			continue
+		}
+		a.offered = append(a.offered, o)
+	}
+}
+
+// spilled returns, for each route, the slots that every consumer may be asked for:
+// those of consumers that have had more work than room for a while, and those of keys
+// that one has put back. It notes when the next consumer will have had.
+func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]partition.SlotSet) {
+	opened := f.r.desk.openedAt(now)
+	for i := range slots {
+		slots[i] = opened
+	}
+	for n := range seats {
+		at := &seats[n]
+		if at.room() == 0 && at.fullSince.IsZero() {
+			at.fullSince = now
+		}
+		if at.fullSince.IsZero() {
+			continue
+		}
+		if due := at.fullSince.Add(spillAfter); due.After(now) {
+			if f.spillAt.IsZero() || due.Before(f.spillAt) {
+				f.spillAt = due
+			}
+			continue
+		}
+		for i := range slots {
+			slots[i] = slots[i].Or(at.slots[i])
+		}
+	}
+	return slots
+}
+
+// addConsumer asks for one consumer: at once for both routes if its slots are the same
+// for both, else for each by itself. It reports whether one of them was left out.
+func (a *asking) addConsumer(at *seat, left queue.RouteSet, spilled *[len(queue.Routes)]partition.SlotSet, room int) (halved bool) {
+	var wants []queue.Want
+	for i, route := range queue.Routes {
+		routes := queue.RoutesOf(route) & left & at.a.Routes
+		slots := at.slots[i].Or(spilled[i])
+		switch {
+		case routes == 0 || slots.Empty():
+		case len(wants) > 0 && wants[0].Slots == slots:
+			wants[0].Routes |= routes
+		default:
+			wants = append(wants, queue.Want{Owner: at.a.Owner, Slots: slots, Routes: routes, PerKey: 1, Lease: at.a.Lease})
+		}
+	}
+	at.turn++
+	for i := range wants {
+		w := &wants[(i+at.turn)%len(wants)]
+		// The last one gets what the others leave.
+		w.Max = (room + len(wants) - 1 - i) / (len(wants) - i)
+		room -= w.Max
+		if w.Max == 0 {
+			halved = true
+			continue
+		}
+		a.wants = append(a.wants, *w)
+		a.to, a.probing = append(a.to, claimant(at.Session)), append(a.probing, nil)
+	}
+	return halved
+}
+
+// seated ends the claims of the consumers that were asked for; res is nil when the
+// store has refused. It reports whether it is worth asking again at once.
+func (a *asking) seated(res *queue.ClaimResult, now time.Time) (again bool) {
+	for i := range a.offered {
+		o := &a.offered[i]
+		room := o.endClaim()
+		if res == nil {
+			continue
+		}
+		got, filled := 0, false
+		for n := o.from; n < o.to; n++ {
+			got += len(res.Deliveries[n])
+			filled = filled || len(res.Deliveries[n]) == a.wants[n].Max
+		}
+		again = o.noteRoom(room, got, filled, res.More, now) || again
+	}
+	return again
+}
+
+// noteRoom notes how a consumer stands after a claim: full since when, or with room to
+// spare. It reports whether there may be more for it at once.
+func (o *offered) noteRoom(room, got int, filled, more bool, now time.Time) (again bool) {
+	if got > 0 || !o.halved {
+		o.halves = 0
+	}
+	switch {
+	case room == 0:
+		if o.fullSince.IsZero() {
+			o.fullSince = now
+		}
+		return false
+	case filled:
+		return true
+	case o.halved:
+		o.halves++
+		if o.halves < len(queue.Routes) {
+			return true
+		}
+		o.halves = 0
+	}
+	if !more {
+		o.fullSince = time.Time{}
+	}
+	return false
+}

@@ -1,0 +1,347 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"breakwater/partition"
+	"breakwater/queue"
+)
+
+const (
+	// mailboxBytes is how many bytes may wait for a consumer that does not ask for
+	// them before nothing more is claimed for it.
+	mailboxBytes = 256 << 10
+	// deliveryOverhead is what a delivery counts against it besides its line.
+	deliveryOverhead = 512
+	// endingShare of a lease is left when its consumer is told that it ends.
+	endingShare = 3
+)
+
+// Session is an attached consumer: what it holds, and what it has still to be told.
+// One goroutine may ask for what is next while others answer.
+type Session struct {
+	r    *Runner
+	a    queue.Attachment
+	bell signal // there may be something to tell
+
+	life context.Context // ends when it is left
+	end  context.CancelFunc
+
+	// The feeder's: since when it has had no room for all that there is for it, whose
+	// turn it is of its routes, and how often in a row one of them was not asked for.
+	fullSince time.Time
+	turn      int
+	halves    int
+
+	mu        sync.Mutex
+	left      bool          // it is over
+	busy      int           // claims and answers under way
+	quiet     chan struct{} // when it was left: closed when nothing is under way
+	unsettled map[queue.Token]*lent
+	mailbox   []queue.Delivery // not told yet
+	bytes     int              // of it
+	unread    time.Time        // since when something lies in it
+	stalled   bool             // it left its mailbox unread: nothing is claimed until it asks
+	ending    time.Time        // no lease is to be told to end before; zero: none is
+	toldDrain bool
+
+	// claiming is set while the store may lease to this owner what it does not know
+	// of yet. What is taken back meanwhile is kept in early, so that it is not taken
+	// in afterwards.
+	claiming bool
+	early    map[queue.Token]struct{}
+
+	stale stale
+}
+
+// lent is a lease that a consumer has.
+type lent struct {
+	route    queue.Route
+	slot     partition.Slot
+	deadline time.Time
+	warned   bool // it was told that it ends
+	bytes    int  // in the mailbox; 0: it was told
+	fresh    bool // no session was ever told of it
+}
+
+// Attach takes a consumer in. It gets its leases of before again, then new ones, as
+// soon as it asks with Next. The error is ErrNameInUse, ErrDraining, the store's, or
+// names what is wrong with the attachment.
+func (r *Runner) Attach(ctx context.Context, a queue.Attachment) (*Session, error) {
+	if err := checkAttachment(&a); err != nil {
+		return nil, err
+	}
+	s := &Session{r: r, a: a, bell: newSignal(), unsettled: map[queue.Token]*lent{}}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	if err := r.failedWith(); err != nil {
+		return nil, err
+	}
+	if r.Draining() {
+		return nil, queue.ErrDraining
+	}
+	if err := r.desk.reserve(s); err != nil {
+		return nil, err
+	}
+	err := s.come(ctx)
+	if err != nil {
+		s.end()
+		r.desk.free(s)
+		return nil, err
+	}
+	r.wake.raise()
+	return s, nil
+}
+
+func checkAttachment(a *queue.Attachment) error {
+	switch {
+	case a.Owner.Kind != queue.Consumer || a.Owner.Name == "":
+		return errField("Attachment.Owner", a.Owner)
+	case a.Prefetch < 1:
+		return errField("Attachment.Prefetch", a.Prefetch)
+	case a.Routes&queue.RoutesOf(queue.Routes[:]...) == 0:
+		return errField("Attachment.Routes", a.Routes)
+	case a.Lease <= 0:
+		return errField("Attachment.Lease", a.Lease)
+	}
+	return nil
+}
+
+// come writes down that the consumer is here, and gives it its place.
+func (s *Session) come(ctx context.Context) error {
+	r := s.r
+	err := r.store.Note(ctx, r.now(), []queue.Record{s.record(queue.EventAttached, "", s.terms())})
+	if err != nil {
+		if fatal(err) {
+			r.fail("attach", err)
+		}
+		return err
+	}
+	r.desk.seat(s)
+	return nil
+}
+
+// terms is what ATTACHED says of an attachment.
+func (s *Session) terms() any {
+	var routes []queue.Route
+	for _, route := range queue.Routes {
+		if s.a.Routes.Has(route) {
+			routes = append(routes, route)
+		}
+	}
+	return struct {
+		Prefetch int           `json:"prefetch"`
+		Routes   []queue.Route `json:"routes"`
+		LeaseMs  int64         `json:"lease_timeout_ms"`
+	}{s.a.Prefetch, routes, s.a.Lease.Milliseconds()}
+}
+
+// record is one of a consumer's coming or going.
+func (s *Session) record(e queue.Event, reason string, detail any) queue.Record {
+	text, err := json.Marshal(detail)
+	if err != nil {
+		text = nil // a struct of numbers and names always marshals
+	}
+	return queue.Record{Event: e, TS: s.r.now(), Worker: s.a.Owner.Name, Reason: reason, Detail: text, Peer: &s.a.Peer}
+}
+
+// owner is the consumer as the store knows it.
+func (s *Session) owner() queue.Owner { return s.a.Owner }
+
+// Next returns what the consumer is to be told next, as soon as there is something.
+// The error is that of ctx, ErrDetached, or the store's failure. One goroutine may ask
+// at a time.
+func (s *Session) Next(ctx context.Context) (queue.Notice, error) {
+	for {
+		now := s.r.now()
+		n, ends, err := s.tell(now)
+		if err != nil || n.Draining || len(n.Deliveries)+len(n.Ending) > 0 {
+			return n, err
+		}
+		if err := s.await(ctx, ends, now); err != nil {
+			return n, err
+		}
+	}
+}
+
+// await waits until there may be something to tell: at the latest when a lease ends.
+func (s *Session) await(ctx context.Context, ends, now time.Time) error {
+	pause := idleWait
+	if !ends.IsZero() {
+		pause = max(time.Millisecond, min(pause, ends.Sub(now)))
+	}
+	draining := s.r.draining
+	if s.r.Draining() {
+		draining = nil // it has been told
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-s.bell:
+	case <-timer.C:
+	case <-draining:
+	case <-s.life.Done():
+	case <-s.r.failed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// tell returns what there is to tell now, and when the next lease is to be told to
+// end; zero: none is. Once the drain has begun it delivers nothing more.
+func (s *Session) tell(now time.Time) (n queue.Notice, ends time.Time, err error) {
+	draining := s.r.Draining()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.r.failedWith(); err != nil {
+		return n, ends, err
+	}
+	switch {
+	case s.left:
+		return n, ends, queue.ErrDetached
+	case !draining:
+		n.Deliveries = s.takeMail()
+	case !s.toldDrain:
+		s.toldDrain, n.Draining = true, true
+	}
+	n.Ending = s.endings(now)
+	return n, s.ending, nil
+}
+
+// takeMail empties the mailbox. What lay there and was taken back is left out.
+func (s *Session) takeMail() []queue.Delivery {
+	if s.stalled || s.bytes >= mailboxBytes {
+		s.r.wake.raise() // there was no room for more
+	}
+	s.stalled = false
+	told := s.mailbox[:0:len(s.mailbox)]
+	for _, d := range s.mailbox {
+		if l := s.unsettled[d.Token]; l != nil && l.bytes > 0 {
+			l.bytes, l.fresh = 0, false
+			d.Deadline = l.deadline
+			s.endsAt(s.endingOf(l))
+			told = append(told, d)
+		}
+	}
+	s.mailbox, s.bytes = nil, 0
+	return told
+}
+
+// endings returns the leases of which a third is left and that were not told so.
+func (s *Session) endings(now time.Time) (ends []queue.Ending) {
+	if s.ending.IsZero() || s.ending.After(now) {
+		return nil
+	}
+	s.ending = time.Time{}
+	for t, l := range s.unsettled {
+		at := s.endingOf(l)
+		switch {
+		case l.warned || l.bytes > 0:
+		case !at.After(now):
+			l.warned = true
+			ends = append(ends, queue.Ending{Token: t, Deadline: l.deadline})
+		default:
+			s.endsAt(at)
+		}
+	}
+	return ends
+}
+
+// endingOf is when the consumer is to be told that a lease ends.
+func (s *Session) endingOf(l *lent) time.Time { return l.deadline.Add(-s.a.Lease / endingShare) }
+
+// endsAt notes when a lease is to be told to end.
+func (s *Session) endsAt(at time.Time) {
+	if s.ending.IsZero() || at.Before(s.ending) {
+		s.ending = at
+	}
+}
+
+// room is how many more deliveries the consumer may have now.
+func (s *Session) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.roomNow()
+}
+
+func (s *Session) roomNow() int {
+	if s.left || s.stalled || s.bytes >= mailboxBytes {
+		return 0
+	}
+	return max(0, s.a.Prefetch-len(s.unsettled))
+}
+
+// beginClaim returns the room that may be claimed for. If there is any, the store may
+// lease to the consumer until endClaim.
+func (s *Session) beginClaim() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.roomNow()
+	if room > 0 {
+		s.claiming = true
+		s.busy++
+	}
+	return room
+}
+
+// endClaim says that all that was leased has been given. It returns the room left.
+func (s *Session) endClaim() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claiming, s.early = false, nil
+	s.doneNow()
+	return s.roomNow()
+}
+
+// give puts deliveries into the mailbox.
+func (s *Session) give(deliveries []queue.Delivery) {
+	s.mu.Lock()
+	for i := range deliveries {
+		s.take(&deliveries[i], true)
+	}
+	s.mu.Unlock()
+	s.bell.raise()
+}
+
+// take takes one delivery in, unless its lease was taken back meanwhile.
+func (s *Session) take(d *queue.Delivery, fresh bool) {
+	if _, gone := s.early[d.Token]; gone {
+		return
+	}
+	if len(s.mailbox) == 0 {
+		s.unread = s.r.now()
+	}
+	l := &lent{
+		route: d.Route, slot: partition.SlotOf(d.Message.PartitionKey), deadline: d.Deadline,
+		bytes: len(d.Message.Line) + deliveryOverhead, fresh: fresh,
+	}
+	s.unsettled[d.Token] = l
+	s.mailbox = append(s.mailbox, *d)
+	s.bytes += l.bytes
+}
+
+// lose forgets a lease that was taken back.
+func (s *Session) lose(t queue.Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drop(t) != nil || !s.claiming {
+		return
+	}
+	if s.early == nil {
+		s.early = map[queue.Token]struct{}{}
+	}
+	s.early[t] = struct{}{}
+}
+
+// drop forgets a lease that is over, and returns it; nil: the session had it not.
+func (s *Session) drop(t queue.Token) *lent {
+	l := s.unsettled[t]
+	if l != nil {
+		delete(s.unsettled, t)
+		s.bytes -= l.bytes
+	}
+	return l
+}
