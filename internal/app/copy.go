@@ -98,6 +98,11 @@ func (readOnly) ReleaseKeys(context.Context, queue.Action, []string) ([]queue.Ac
 	return nil, ErrReadOnly
 }
 
+// Revoke is refused.
+func (readOnly) Revoke(context.Context, queue.Action, queue.Policy, []uint64) ([]queue.Revoked, error) {
+	return nil, ErrReadOnly
+}
+
 // Probe is refused: it would commit.
 func (readOnly) Probe(context.Context) error { return ErrReadOnly }
 

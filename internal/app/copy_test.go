@@ -68,6 +68,7 @@ func TestCopy(t *testing.T) {
 		},
 		"hold":    func() error { _, err := control.HoldKeys(ctx, api.KeysAct{Keys: []string{"p"}}); return err },
 		"release": func() error { _, err := control.ReleaseKeys(ctx, api.KeysAct{Keys: []string{"p"}}); return err },
+		"revoke":  func() error { _, err := control.Revoke(ctx, api.LeasesAct{Seqs: []uint64{1}}); return err },
 		"drain":   func() error { _, err := control.Drain(ctx, api.Act{}); return err },
 	} {
 		if act() == nil {

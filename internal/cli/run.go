@@ -97,6 +97,7 @@ func (e *env) commands() []*ucli.Command {
 		e.showCommand(),
 		e.dlqCommand(),
 		e.keysCommand(),
+		e.leasesCommand(),
 		e.pauseCommand(),
 		e.resumeCommand(),
 		e.drainCommand(),

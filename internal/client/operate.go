@@ -36,12 +36,12 @@ func (c *Control) DeadLetter(ctx context.Context, seq uint64) (d api.Detail, err
 // WithKey lists the exceptions of an idempotency key: one or none. Lines that never
 // entered the order are not found by theirs.
 func (c *Control) WithKey(ctx context.Context, key string) iter.Seq2[api.Exception, error] {
-	return c.pages(ctx, "/v1/exceptions", url.Values{"idempotency_key": {key}, "lines": {"false"}})
+	return pages[api.Exception](ctx, c, "/v1/exceptions", url.Values{"idempotency_key": {key}, "lines": {"false"}})
 }
 
 // WithTrace lists the exceptions of a trace id, whatever their state.
 func (c *Control) WithTrace(ctx context.Context, id string) iter.Seq2[api.Exception, error] {
-	return c.pages(ctx, "/v1/exceptions", url.Values{"trace_id": {id}, "lines": {"false"}})
+	return pages[api.Exception](ctx, c, "/v1/exceptions", url.Values{"trace_id": {id}, "lines": {"false"}})
 }
 
 // Letters selects dead letters. The zero value selects all.
@@ -58,7 +58,7 @@ func (c *Control) DeadLetters(ctx context.Context, s Letters) iter.Seq2[api.Exce
 	set(q, "code", s.Code)
 	set(q, "partition_key", s.PartitionKey)
 	set(q, "dead_before", timeText(s.DeadBefore))
-	return c.pages(ctx, "/v1/dead-letters", q)
+	return pages[api.Exception](ctx, c, "/v1/dead-letters", q)
 }
 
 // set adds a member to a query if it has a value: the server refuses empty ones.
@@ -76,13 +76,14 @@ func timeText(t time.Time) string {
 }
 
 // pages reads a list to its end, page by page. It holds one page; an error ends it.
-func (c *Control) pages(ctx context.Context, path string, q url.Values) iter.Seq2[api.Exception, error] {
-	return func(yield func(api.Exception, error) bool) {
+func pages[T any](ctx context.Context, c *Control, path string, q url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
 		q.Set("limit", strconv.Itoa(api.MaxLimit))
 		for {
-			var page api.List[api.Exception]
+			var page api.List[T]
 			if err := c.get(ctx, path, q, &page); err != nil {
-				yield(api.Exception{}, err)
+				yield(none, err)
 				return
 			}
 			for _, x := range page.Items {
@@ -94,7 +95,7 @@ func (c *Control) pages(ctx context.Context, path string, q url.Values) iter.Seq
 				return
 			}
 			if page.Next == q.Get("after") { // or it would go on for ever
-				yield(api.Exception{}, errors.New("a list that does not go on: "+path))
+				yield(none, errors.New("a list that does not go on: "+path))
 				return
 			}
 			q.Set("after", page.Next)

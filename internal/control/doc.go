@@ -10,11 +10,13 @@
 //	GET  /v1/exceptions                open ones, paged; or by idempotency_key, trace_id
 //	GET  /v1/exceptions/{seq}          one, whatever its state, with its history
 //	GET  /v1/dead-letters[/{seq}]
+//	GET  /v1/leases                    who holds what
 //	GET  /v1/audit                     records of the trail, as NDJSON
 //	POST /v1/audit/verify              checks the live file's chain and trail
 //	POST /v1/pause, resume, drain, reload
 //	POST /v1/dead-letters/replay, discard
 //	POST /v1/keys/hold, release
+//	POST /v1/leases/revoke
 //
 // Bodies and answers are the types of package api. Whatever is not a success is a
 // problem document (RFC 9457) with one of the product's codes.

@@ -74,6 +74,7 @@ func TestGolden(t *testing.T) {
 			return Readiness{Draining: draining, Consumers: 2, Saturated: queue.FullBacklog}
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "breakwater_x 1") }),
+		Policy:  func() queue.Policy { return queue.Policy{MaxDeliveries: 5} },
 		Drain:   func(queue.Action) { draining = true },
 		Reload: func(context.Context, queue.Action) ([]string, error) {
 			defer func() { reasons = nil }()

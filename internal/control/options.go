@@ -22,6 +22,7 @@ type Store interface {
 	Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error)
 	HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
 	ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
+	Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error)
 	Probe(ctx context.Context) error
 }
 
@@ -82,6 +83,10 @@ type Options struct {
 	// where that is not known yet: then Stuck and Saturated are not looked at. It must
 	// not block. Nil: always the zero Readiness.
 	Ready func(st *queue.StoreStatus, now time.Time) Readiness
+
+	// Policy is that in force: a delivery that is revoked may have been the last. Nil:
+	// nothing can be revoked.
+	Policy func() queue.Policy
 
 	// Peer says who is at the other end of an accepted connection; nil: nobody knows.
 	Peer func(c net.Conn) queue.Peer

@@ -427,6 +427,9 @@ func TestServe_failures(t *testing.T) {
 				t.Errorf("%s: %+v", path, got)
 			}
 		}
+		if got := r.ask("POST", "/v1/leases/revoke", `{"seqs":[1]}`); got.status != http.StatusNotImplemented {
+			t.Errorf("revoke without a policy: %+v", got)
+		}
 		if got := r.ask("GET", "/metrics", ""); got.status != http.StatusNotFound {
 			t.Errorf("/metrics: %+v", got)
 		}

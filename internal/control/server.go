@@ -49,6 +49,7 @@ func (s *Server) endpoints() []endpoint {
 		{get, "/v1/exceptions" + seqPart, nil, s.exception},
 		{get, "/v1/dead-letters", []string{"after", "limit", "lines", "code", "partition_key", "dead_before"}, s.deadLetters},
 		{get, "/v1/dead-letters" + seqPart, nil, s.deadLetter},
+		{get, "/v1/leases", []string{"after", "limit", "owner"}, s.leases},
 		{get, "/v1/audit", []string{"after_n", "seq", "trace_id", "partition_key", "event", "since", "until", "limit"}, s.audit},
 		{post, "/v1/audit/verify", nil, s.verify},
 		{post, "/v1/pause", nil, s.pause},
@@ -59,6 +60,7 @@ func (s *Server) endpoints() []endpoint {
 		{post, "/v1/dead-letters/discard", nil, s.discard},
 		{post, "/v1/keys/hold", nil, s.holdKeys},
 		{post, "/v1/keys/release", nil, s.releaseKeys},
+		{post, "/v1/leases/revoke", nil, s.revoke},
 	}
 	if s.o.Metrics != nil {
 		all = append(all, endpoint{get, "/metrics", nil, page(s.o.Metrics)})

@@ -54,7 +54,7 @@ func TestMembers_are_in_snake_case(t *testing.T) {
 	for _, doc := range []any{
 		Problem{}, Health{}, Readiness{}, Status{}, Pause{}, Oldest{}, Audit{}, Store{}, Exception{}, Detail{}, Act{}, PauseState{},
 		DrainState{}, ReloadState{}, LettersAct{}, Letters{}, Replayed{}, Discarded{}, Result{}, KeysAct{}, Keys{}, VerifyAct{},
-		Verification{}, Finding{}, List[int]{},
+		Verification{}, Finding{}, List[int]{}, Lease{}, LeasesAct{}, Revoked{}, Revocation{},
 	} {
 		typ := reflect.TypeOf(doc)
 		for i := range typ.NumField() {

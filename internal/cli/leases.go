@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/client"
+	"breakwater/internal/control/api"
+)
+
+func (e *env) leasesCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "leases", Usage: "list who holds what, and take it back from a consumer",
+		Subcommands: []*ucli.Command{e.leasesListCommand(), e.revokeCommand()},
+	}
+}
+
+func ownerFlag(usage string) ucli.Flag { return &ucli.StringFlag{Name: "owner", Usage: usage} }
+
+func (e *env) leasesListCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "list", Usage: "list what is handed out and not answered",
+		Description: manual(`
+Lists the exceptions that a worker of breakwater or an attached consumer has and has
+not answered, by seq: since when its lease runs (it was given, extended, or begun anew
+by a start) and until when. After the deadline an exception goes to another. A lease
+of a worker is renewed as long as its handler runs. A copy shows the leases of the
+moment at which it was made.`,
+			[]string{"0  done, also if there are none", status1, status2},
+			"breakwater leases list", "breakwater leases list --owner review-ui-1",
+			"breakwater leases list --json --file copy.db | jq -r .owner | sort | uniq -c"),
+		Flags: []ucli.Flag{fileFlag(), ownerFlag("what this worker or consumer, by `NAME`, has")},
+		Action: func(c *ucli.Context) error {
+			if err := noMoreArgs(c); err != nil {
+				return err
+			}
+			return e.ask(c, func(control *client.Control) error { return e.leasesList(c, control) })
+		},
+	}
+}
+
+func (e *env) leasesList(c *ucli.Context, control *client.Control) error {
+	rows := [][]string{{"SEQ", "OWNER", "KIND", "ROUTE", "DELIVERY", "SINCE", "DEADLINE", "PARTITION KEY"}}
+	for l, err := range control.Leases(c.Context, c.String("owner")) {
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			if err := e.printJSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{
+			strconv.FormatUint(l.Seq, 10), short(l.Owner, 32), l.Kind, l.Route, strconv.Itoa(l.Delivery),
+			moment(l.Since), moment(l.Deadline), short(l.PartitionKey, 32),
+		})
+		if len(rows) > listPiece {
+			if err := write(e.Stdout, table(rows)); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
+	}
+	if c.Bool("json") || len(rows) == 0 {
+		return nil
+	}
+	return write(e.Stdout, table(rows))
+}
+
+func (e *env) revokeCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "revoke", Usage: "take exceptions back from a consumer", ArgsUsage: "[SEQ…]",
+		Description: manual(`
+Ends leases of consumers before their deadline: of a reviewer who is gone, or of a
+program that hangs. Another consumer may have the exception at once; the one that had
+it is not asked again before the deadline that it had. A late answer is refused,
+LEASE_EXPIRED. It counts as a delivery, as if the lease had expired: after
+queue.max_deliveries the exception is a dead letter.
+
+Which ones is said by SEQ…, or by --owner: all that this consumer has. What a worker
+of breakwater holds cannot be revoked: its handler runs, and would go on beside the
+next one. It ends by itself, or by its time limit.`,
+			[]string{"0  all are taken back; also if --owner has none", "1  a seq is not leased, a worker has it, or it failed", status2},
+			"breakwater leases revoke 42 --reason \"bob is on leave\"",
+			"breakwater leases revoke --owner review-ui-1 --reason \"it hangs\""),
+		Flags: []ucli.Flag{ownerFlag("all that the consumer `NAME` has"), reasonFlag(), byFlag()},
+		Action: func(c *ucli.Context) error {
+			seqs, err := seqArgs(c)
+			switch {
+			case err != nil:
+				return err
+			case len(seqs) > 0 && c.IsSet("owner"):
+				return usageFor(c, "either SEQ… or --owner selects, not both")
+			case len(seqs) == 0 && c.String("owner") == "":
+				return usageFor(c, "say which: SEQ… or --owner")
+			}
+			return e.steer(c, func(control *client.Control) error { return e.revoke(c, control, seqs) })
+		},
+	}
+}
+
+// revoke takes leases back, a request at a time, and prints what became of each also
+// when a later request fails.
+func (e *env) revoke(c *ucli.Context, control *client.Control, seqs []uint64) error {
+	if owner := c.String("owner"); owner != "" {
+		for l, err := range control.Leases(c.Context, owner) {
+			if err != nil {
+				return err
+			}
+			if l.Kind == api.LeaseOfConsumer {
+				seqs = append(seqs, l.Seq)
+			}
+		}
+	}
+	all := api.Revoked{Items: []api.Revocation{}}
+	var failed error
+	for some := range slices.Chunk(seqs, api.MaxLimit) {
+		r, err := control.Revoke(c.Context, api.LeasesAct{Seqs: some, By: e.by(c), Reason: c.String("reason")})
+		if failed = err; err != nil {
+			break
+		}
+		all.Revoked, all.Failed, all.Items = all.Revoked+r.Revoked, all.Failed+r.Failed, append(all.Items, r.Items...)
+	}
+	if failed != nil && len(all.Items) == 0 {
+		return failed
+	}
+	printed := e.printRevoked(c, &all)
+	switch {
+	case failed != nil:
+		return failed
+	case all.Failed > 0:
+		return quiet(exitFailed)
+	}
+	return printed
+}
+
+func (e *env) printRevoked(c *ucli.Context, all *api.Revoked) error {
+	if c.Bool("json") {
+		return e.printJSON(all)
+	}
+	var text []byte
+	for _, r := range all.Items {
+		what := "taken back from " + r.Owner
+		switch {
+		case r.Code != "":
+			what = r.Code + ": " + r.Error
+		case r.DeadCode != "":
+			what += "; it was its last delivery, and it is a dead letter now: " + r.DeadCode
+		}
+		text = fmt.Appendf(text, "seq %d: %s\n", r.Seq, oneLine(what))
+	}
+	text = fmt.Appendf(text, "%s taken back, %s refused\n", number(all.Revoked), number(all.Failed))
+	return write(e.Stdout, text)
+}
