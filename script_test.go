@@ -336,6 +336,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`"20\d\d-[0-9-]+T[0-9:.]+Z"`), `"TIME"`},
 	{regexp.MustCompile(`"head":"[0-9a-f]{64}"`), `"head":"HEAD"`},
+	{regexp.MustCompile(`"breakwater/[0-9a-f]{32}"`), `"ORIGIN"`},
 	{regexp.MustCompile(`"(n|blocks?|pid|uid|gid|age_ms|file_bytes|free_bytes)":\d+`), `"$1":0`},
 	{regexp.MustCompile(`"go":"go1[^"]*"`), `"go":"GO"`},
 }

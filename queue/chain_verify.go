@@ -54,7 +54,7 @@ type ChainVerifier struct {
 	lastN   uint64
 	records uint64
 	broken  *ChainBreak
-	watched []Head
+	watched witnesses
 }
 
 // StartAfter makes the chain begin after head, whose last record has the number
@@ -62,16 +62,23 @@ type ChainVerifier struct {
 // that was kept for it.
 func (v *ChainVerifier) StartAfter(head Head, lastN uint64) { v.head, v.lastN = head, lastN }
 
-// Watch asks for a head that somebody was shown. Missing tells afterwards which
-// were not found. A head that v has passed already is not looked for backwards.
-func (v *ChainVerifier) Watch(h Head) {
-	if h != v.head {
-		v.watched = append(v.watched, h)
+// Watch asks for a head that somebody was shown; Verdicts tells afterwards what the
+// chain says to it. It is for before the first block: a head that v has passed is not
+// looked for backwards, and nothing can be said of one before StartAfter's.
+func (v *ChainVerifier) Watch(w Witness) {
+	switch {
+	case w.Block > v.head.Block:
+		v.watched.add(w, "")
+	case w.Block == v.head.Block:
+		v.watched.add(w, w.judge(v.head, v.lastN))
+	default:
+		v.watched.add(w, WitnessTrimmed)
 	}
 }
 
-// Missing returns the watched heads that the chain does not contain so far.
-func (v *ChainVerifier) Missing() []Head { return v.watched }
+// Verdicts returns what the chain, as far as it has been read, says to each head
+// that was watched for, in the order of the calls.
+func (v *ChainVerifier) Verdicts() []Verdict { return v.watched.end(v.broken != nil) }
 
 // Head returns the head that is proven so far.
 func (v *ChainVerifier) Head() Head { return v.head }
@@ -119,7 +126,7 @@ func (v *ChainVerifier) Add(b Block) error {
 		return err
 	}
 	v.head, v.lastN, v.records = b.Head(), b.LastN(), v.records+uint64(b.Count)
-	v.found(v.head)
+	v.watched.pass(v.head, v.lastN)
 	if v.Visit != nil {
 		for _, r := range records {
 			v.Visit(r)
@@ -152,15 +159,4 @@ func (v *ChainVerifier) parse(b Block) ([]Record, error) {
 func (v *ChainVerifier) fail(block, n uint64, reason string) error {
 	v.broken = &ChainBreak{Block: block, N: n, Reason: reason}
 	return v.broken
-}
-
-// found strikes h from the heads that are watched for.
-func (v *ChainVerifier) found(h Head) {
-	kept := v.watched[:0]
-	for _, w := range v.watched {
-		if w != h {
-			kept = append(kept, w)
-		}
-	}
-	v.watched = kept
 }

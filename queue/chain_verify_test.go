@@ -111,23 +111,49 @@ func TestChainVerifier(t *testing.T) {
 		edited = rechained(edited)
 		var v ChainVerifier
 		shown := trail[2].Head()
-		v.Watch(trail[0].Head())
-		v.Watch(shown)
+		v.Watch(Witness{Head: trail[0].Head()})
+		v.Watch(Witness{Head: shown})
 		if err := feed(&v, edited); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]Head{shown}, v.Missing()); diff != "" {
-			t.Errorf("(-missing +got)\n%s", diff)
+		if diff := cmp.Diff([]Verdict{WitnessFound, WitnessDiffers}, v.Verdicts()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
 	t.Run("finds_the_heads_that_were_shown", func(t *testing.T) {
 		var v ChainVerifier
 		v.StartAfter(trail[0].Head(), trail[0].LastN())
 		for _, b := range trail {
-			v.Watch(b.Head())
+			v.Watch(Witness{Head: b.Head(), N: b.LastN()})
 		}
-		if err := feed(&v, trail[1:]); err != nil || len(v.Missing()) != 0 {
-			t.Errorf("missing %v, %v", v.Missing(), err)
+		if err := feed(&v, trail[1:]); err != nil || slices.ContainsFunc(v.Verdicts(), func(f Verdict) bool { return f != WitnessFound }) {
+			t.Errorf("%v, %v", v.Verdicts(), err)
+		}
+	})
+	t.Run("tells_witnesses_apart", func(t *testing.T) {
+		var v ChainVerifier
+		v.StartAfter(trail[0].Head(), trail[0].LastN())
+		other := trail[2].Head()
+		other.Hash[31] ^= 1
+		v.Watch(Witness{Head: Head{}})                                   // before what was kept
+		v.Watch(Witness{Head: trail[0].Head(), N: 7})                    // the head that was kept, with another count
+		v.Watch(Witness{Head: trail[2].Head(), N: trail[2].LastN()})     // found
+		v.Watch(Witness{Head: trail[2].Head(), N: trail[2].LastN() + 1}) // another count
+		v.Watch(Witness{Head: other})                                    // another hash of the same block
+		v.Watch(Witness{Head: trail[4].Head()})                          // behind the end
+		if err := feed(&v, trail[1:4]); err != nil {
+			t.Fatal(err)
+		}
+		want := []Verdict{WitnessTrimmed, WitnessDiffers, WitnessFound, WitnessDiffers, WitnessDiffers, WitnessCut}
+		if diff := cmp.Diff(want, v.Verdicts()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if v.Add(trail[0]) == nil {
+			t.Fatal("a block out of order is taken")
+		}
+		want[5] = WitnessUnproven
+		if diff := cmp.Diff(want, v.Verdicts()); diff != "" {
+			t.Errorf("after a break (-want +got)\n%s", diff)
 		}
 	})
 }

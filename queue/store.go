@@ -192,6 +192,7 @@ type StoreStatus struct {
 	Records                        uint64 // in the trail
 	ArchivedN, ArchivedBlock       uint64 // up to this record and block an archive holds the trail; 0: nothing
 	ArchivedAt                     time.Time
+	Origin                         string // which store this is; see Origin
 	FileBytes, FreeBytes           int64 // the store's file, and the free share inside it
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
@@ -240,25 +241,64 @@ type Exception struct {
 	DeadAt         time.Time // Dead
 }
 
-// VerifyOptions bounds a verification. Witness, if its block is not zero, is a
-// head that somebody was shown: it must be found in the chain.
+// VerifyOptions says what to check besides the trail and the stored lines, and
+// bounds a verification.
 type VerifyOptions struct {
-	Witness Head
+	// Witnesses are heads that somebody was shown: the chain must have them. At most
+	// MaxWitnesses.
+	Witnesses []Witness
 
 	// Buckets compares what is stored with what the trail says; it needs a copy
 	// that nobody writes to.
-	Buckets  bool
+	Buckets bool
+
+	// MaxOpen bounds the messages followed at once, 100 to 250 bytes each; 0:
+	// no bound. A trail in which more were open is checked as a chain only from there
+	// on; see Verification.Untraced.
+	MaxOpen  int
 	Progress func(done, total int64)
 }
 
-// Verification is what was checked and found.
+// Verification is what was checked and found. All but Origin and the verdicts is
+// about the trail as far as its chain is proven.
 type Verification struct {
+	Origin          string // which store it is
 	Blocks, Records uint64
 	Head            Head
+	First, Last     Stamp // of the first and the last record
 	Events          map[Event]uint64
+	Balance         Balance
+	Untraced        uint64    // the record from which on only the chain was checked (MaxOpen); 0: all were
+	Verdicts        []Verdict // of VerifyOptions.Witnesses, in their order
 	Findings        []Finding // bounded by MaxFindings
 	More            bool      // there were more findings than are listed
-	WitnessFound    bool
+}
+
+// Stamp is a record's number and time.
+type Stamp struct {
+	N  uint64
+	TS time.Time
+}
+
+// Balance is what came in and what became of it, counted from the records alone. In
+// a trail that is whole both sums are even: see Even.
+type Balance struct {
+	// Accepted = Decided + Dead + Discarded + Open.
+	Accepted, Decided, Dead, Discarded, Open uint64
+
+	// Lines that the door kept as dead letters:
+	// Quarantined = QuarantinedDead + QuarantinedDiscarded + QuarantinedAccepted.
+	// The last ones were replayed, passed, and are counted as accepted too.
+	Quarantined, QuarantinedDead, QuarantinedDiscarded, QuarantinedAccepted uint64
+
+	Duplicates uint64 // lines that were answered "duplicate"
+	Deliveries uint64
+}
+
+// Even reports whether everything that came in is accounted for.
+func (b *Balance) Even() bool {
+	return b.Accepted == b.Decided+b.Dead+b.Discarded+b.Open &&
+		b.Quarantined == b.QuarantinedDead+b.QuarantinedDiscarded+b.QuarantinedAccepted
 }
 
 // MaxFindings bounds the list of a verification.

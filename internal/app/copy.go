@@ -68,9 +68,9 @@ type readOnly struct{ storage.Copy }
 var _ control.Store = readOnly{}
 
 // Verify compares what is stored with what the trail says, too: nobody changes either
-// meanwhile.
+// meanwhile. It follows all there is: the memory is that of whoever asks.
 func (r readOnly) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
-	o.Buckets = true
+	o.Buckets, o.MaxOpen = true, 0
 	return r.Copy.Verify(ctx, o)
 }
 

@@ -55,7 +55,7 @@ func TestCopy(t *testing.T) {
 	if d, err := control.Exception(ctx, 1); err != nil || d.IdempotencyKey != "k1" || len(d.History) != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if v, err := control.Verify(ctx, ""); err != nil || !v.Sound {
+	if v, err := control.Verify(ctx, api.VerifyAct{}); err != nil || !v.Sound {
 		t.Errorf("%+v, %v", v, err)
 	}
 	for name, act := range map[string]func() error{

@@ -3,17 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"breakwater/internal/client"
-	"breakwater/internal/control/api"
 	"breakwater/queue"
 )
 
@@ -22,123 +19,6 @@ func (e *env) auditCommand() *ucli.Command {
 		Name: "audit", Usage: "prove, export and follow what happened",
 		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand()},
 	}
-}
-
-func (e *env) verifyCommand() *ucli.Command {
-	return &ucli.Command{
-		Name: "verify", Usage: "check that the trail is whole and that its records keep the promises",
-		Description: manual(`
-Reads the whole audit trail and checks that every block follows from the one before
-(a chain of hashes), that no exception was dispatched out of order or to two owners
-at once, decided twice or dropped, and that every stored line is the one that was
-accepted. It prints a certificate: what was read, and what was found.
-
-A trail that was cut at its end is whole in itself. --witness shows that it was not:
-give it a head that somebody else was shown, as BLOCK:HASH, which stands in every
-"end" line of an enqueue connection and in what enqueue prints. A head that is not
-in the chain is a finding.`,
-			[]string{"0  everything is as it should be", status1, status2, "3  something is wrong, or the witness was not found"},
-			"breakwater audit verify", "breakwater audit verify --file copy.db",
-			"breakwater audit verify --witness 17:9f2c…"),
-		Flags: []ucli.Flag{
-			fileFlag(),
-			&ucli.StringFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain"},
-		},
-		Action: e.verify,
-	}
-}
-
-func (e *env) verify(c *ucli.Context) error {
-	if err := noMoreArgs(c); err != nil {
-		return err
-	}
-	witness := c.String("witness")
-	if h, ok := queue.ParseHead(witness); witness != "" && (!ok || h.Block == 0) {
-		return usageFor(c, "--witness %q is not BLOCK:HEAD, as an end line gives them", witness)
-	}
-	var v api.Verification
-	err := e.ask(c, func(control *client.Control) (err error) {
-		v, err = control.Verify(c.Context, witness)
-		return err
-	})
-	if err != nil {
-		return foundDamaged(err)
-	}
-	if c.Bool("json") {
-		err = e.printJSON(v)
-	} else {
-		err = write(e.Stdout, certificate(c, &v, time.Now()))
-	}
-	if !v.Sound {
-		return quiet(exitFindings) // also when nobody reads the certificate
-	}
-	return err
-}
-
-// foundDamaged: a copy that is too damaged to be opened is what a verification was
-// to find, not a failure to look.
-func foundDamaged(err error) error {
-	var c coded
-	if errors.As(err, &c) && (c.Code() == "STORE_DAMAGED" || c.Code() == "STORE_TRUNCATED") {
-		return &failure{status: exitFindings, err: err, hint: "compare it with the original, or take another copy"}
-	}
-	return err
-}
-
-// certificate is the verification for people.
-func certificate(c *ucli.Context, v *api.Verification, now time.Time) []byte {
-	of := "the running breakwater"
-	if file := c.String("file"); file != "" {
-		of = file
-	}
-	result := "sound"
-	if !v.Sound {
-		result = "NOT SOUND"
-	}
-	rows := [][]string{
-		{"verified", of},
-		{"at", moment(api.Time{Time: now})},
-		{"chain", fmt.Sprintf("%s %s, %s %s", number(v.Blocks), plural(v.Blocks, "block", "blocks"),
-			number(v.Records), plural(v.Records, "record", "records"))},
-		{"head", fmt.Sprintf("%d:%s", v.Audit.Block, v.Audit.Head)},
-	}
-	if v.WitnessFound != nil {
-		found := "found"
-		if !*v.WitnessFound {
-			found = "NOT FOUND"
-		}
-		rows = append(rows, []string{"witness", c.String("witness") + " " + found})
-	}
-	for _, event := range queue.Events {
-		if n := v.Events[string(event)]; n > 0 {
-			rows = append(rows, []string{"", fmt.Sprintf("%-18s %s", event, number(n))})
-		}
-	}
-	rows = append(rows, []string{"result", result})
-	text := table(rows)
-	for _, f := range v.Findings {
-		text = append(append(text, oneLine(findingText(&f))...), '\n')
-	}
-	if v.More {
-		text = append(text, "there are more findings than are listed\n"...)
-	}
-	return text
-}
-
-// findingText says what is wrong, and where.
-func findingText(f *api.Finding) string {
-	text := "wrong: "
-	if f.Seq != 0 {
-		text += fmt.Sprintf("seq %d: ", f.Seq)
-	}
-	text += f.What
-	if f.N != 0 {
-		text += fmt.Sprintf(" (record %d)", f.N)
-	}
-	if f.Block != 0 {
-		text += fmt.Sprintf(" (block %d)", f.Block)
-	}
-	return text
 }
 
 func (e *env) exportCommand() *ucli.Command {

@@ -160,7 +160,7 @@ func TestControl(t *testing.T) {
 		if k, err := c.ReleaseKeys(ctx, api.KeysAct{Keys: []string{"p\n1", "p2"}}); err != nil || k.Matched != 1 || k.Failed != 1 {
 			t.Errorf("%+v, %v", k, err)
 		}
-		if v, err := c.Verify(ctx, ""); err != nil || !v.Sound || v.Records == 0 {
+		if v, err := c.Verify(ctx, api.VerifyAct{}); err != nil || !v.Sound || v.Records == 0 {
 			t.Errorf("%+v, %v", v, err)
 		}
 		if st, err := c.Status(ctx); err != nil || st.Dead != n/2 || st.Version != "1.2.3" {

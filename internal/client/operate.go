@@ -141,10 +141,10 @@ func (c *Control) Records(ctx context.Context, t queue.TrailQuery) iter.Seq2[[]b
 	}
 }
 
-// Verify checks the chain and the trail; witness, if not "", is a head as BLOCK:HASH
-// that must be found in it. It takes as long as it takes.
-func (c *Control) Verify(ctx context.Context, witness string) (v api.Verification, err error) {
-	return v, c.document(ctx, http.MethodPost, "/v1/audit/verify", nil, api.VerifyAct{Witness: witness}, &v)
+// Verify checks the chain and the trail, and looks for heads in it. It takes as long
+// as it takes.
+func (c *Control) Verify(ctx context.Context, a api.VerifyAct) (v api.Verification, err error) {
+	return v, c.document(ctx, http.MethodPost, "/v1/audit/verify", nil, a, &v)
 }
 
 // Pause stops claims, Resume lets them go on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"breakwater/internal/control/api"
@@ -18,6 +19,11 @@ const (
 	maxExport = 1_000_000_000
 	// verifyAgain is when to ask again while a verification runs, in seconds.
 	verifyAgain = 5
+	// maxVerifyBody bounds the body of a verification: MaxWitnesses heads.
+	maxVerifyBody = 16 << 20
+	// maxTraced bounds the exceptions that a verification of the live file follows at
+	// once, 100 to 250 bytes each: more are for a copy, and the memory of who asks.
+	maxTraced = 250_000
 )
 
 // audit streams records as NDJSON. A stream that ends early is a cut connection, so
@@ -118,27 +124,23 @@ func (e *export) flush() {
 	e.buf = e.buf[:0]
 }
 
-// verify checks the chain and the trail of the live file, and a witness if one is
-// given. It reads all there is, so there is one at a time.
+// verify checks the chain and the trail of the live file, and looks for heads in it.
+// It reads all there is, so there is one at a time.
 func (s *Server) verify(x *exchange) error {
-	var in api.VerifyAct
-	if err := x.body(&in); err != nil {
-		return err
-	}
-	var o queue.VerifyOptions
-	if in.Witness != "" {
-		var ok bool
-		if o.Witness, ok = queue.ParseHead(in.Witness); !ok || o.Witness.Block == 0 {
-			p := usage("witness %q is not a head", excerpt(in.Witness))
-			p.hint = "a witness is BLOCK:HASH, as an end line gives them"
-			return p
-		}
-	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	default:
 		return busy("a verification is running", verifyAgain)
+	}
+	var in api.VerifyAct
+	if err := x.bodyUpTo(&in, maxVerifyBody); err != nil {
+		return err
+	}
+	o := queue.VerifyOptions{MaxOpen: maxTraced}
+	var err error
+	if o.Witnesses, err = witnessesOf(&in); err != nil {
+		return err
 	}
 	ctx, cancel := x.streaming()
 	defer cancel()
@@ -146,19 +148,58 @@ func (s *Server) verify(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.ok(verificationOf(&v, o.Witness.Block != 0))
+	return x.ok(verificationOf(&v))
+}
+
+// witnessesOf reads the heads that are to be looked for.
+func witnessesOf(in *api.VerifyAct) (all []queue.Witness, err error) {
+	if len(in.Witnesses) > api.MaxWitnesses {
+		return nil, usage("witnesses must list at most %d heads", api.MaxWitnesses)
+	}
+	if in.Witness != "" {
+		h, ok := queue.ParseHead(in.Witness)
+		if !ok || h.Block == 0 {
+			p := usage("witness %q is not a head", excerpt(in.Witness))
+			p.hint = "a witness is BLOCK:HASH, as an end line gives them"
+			return nil, p
+		}
+		all = append(all, queue.Witness{Head: h})
+	}
+	for i, w := range in.Witnesses {
+		h, ok := queue.ParseHead(strconv.FormatUint(w.Block, 10) + ":" + w.Head)
+		if !ok || h.Block == 0 {
+			return nil, usage("witness %d of the list is not a head: its block is %d, its hash %q", i+1, w.Block, excerpt(w.Head))
+		}
+		all = append(all, queue.Witness{Head: h, N: w.N})
+	}
+	return all, nil
 }
 
 // verificationOf is a verification as the API shows it.
-func verificationOf(v *queue.Verification, witness bool) api.Verification {
+func verificationOf(v *queue.Verification) api.Verification {
 	doc := api.Verification{
 		Sound: len(v.Findings) == 0, Blocks: v.Blocks, Records: v.Records,
-		Audit:  api.Audit{Block: v.Head.Block, Head: v.Head.Hash.String(), Records: v.Records},
-		Events: map[string]uint64{}, Findings: []api.Finding{}, More: v.More,
+		Audit:        api.Audit{Block: v.Head.Block, Head: v.Head.Hash.String(), Records: v.Last.N, Origin: v.Origin},
+		First:        stampOf(v.First),
+		Last:         stampOf(v.Last),
+		UntracedFrom: v.Untraced,
+		Events:       map[string]uint64{}, Findings: []api.Finding{}, More: v.More,
 	}
-	if witness {
-		doc.WitnessFound = &v.WitnessFound
-		doc.Sound = doc.Sound && v.WitnessFound
+	if v.Untraced == 0 {
+		b := v.Balance
+		doc.Balance = &api.Balance{
+			Accepted: b.Accepted, Decided: b.Decided, Dead: b.Dead, Discarded: b.Discarded, Open: b.Open,
+			Quarantined: b.Quarantined, QuarantinedDead: b.QuarantinedDead, QuarantinedDiscarded: b.QuarantinedDiscarded,
+			QuarantinedAccepted: b.QuarantinedAccepted, DuplicatesSkipped: b.Duplicates, Deliveries: b.Deliveries,
+		}
+	}
+	if len(v.Verdicts) > 0 {
+		found := true
+		for _, verdict := range v.Verdicts {
+			found = found && verdict == queue.WitnessFound
+			doc.Verdicts = append(doc.Verdicts, string(verdict))
+		}
+		doc.WitnessFound = &found
 	}
 	for e, n := range v.Events {
 		doc.Events[string(e)] = n
@@ -167,4 +208,12 @@ func verificationOf(v *queue.Verification, witness bool) api.Verification {
 		doc.Findings = append(doc.Findings, api.Finding{What: f.What, Block: f.Block, N: f.N, Seq: f.Seq})
 	}
 	return doc
+}
+
+// stampOf is a stamp as the API shows it; nil for none.
+func stampOf(s queue.Stamp) *api.Stamp {
+	if s.N == 0 {
+		return nil
+	}
+	return &api.Stamp{N: s.N, TS: api.Time{Time: s.TS}}
 }

@@ -163,7 +163,10 @@ func visible(doc []byte) []byte {
 // body reads a request's JSON into v, strictly: a name that is unknown or comes
 // twice is a mistake that would otherwise go unnoticed. No body at all leaves v as it
 // is.
-func (x *exchange) body(v any) error {
+func (x *exchange) body(v any) error { return x.bodyUpTo(v, MaxBody) }
+
+// bodyUpTo is body with a limit of its own, in bytes.
+func (x *exchange) bodyUpTo(v any, limit int64) error {
 	kind := x.r.Header.Get("Content-Type")
 	if kind != "" || x.r.ContentLength != 0 {
 		media, _, err := mime.ParseMediaType(kind)
@@ -173,7 +176,7 @@ func (x *exchange) body(v any) error {
 		}
 	}
 	x.read = true
-	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, MaxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, limit))
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):

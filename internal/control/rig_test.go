@@ -45,7 +45,7 @@ func (c *clock) pass(d time.Duration) {
 // newStore is a started store in memory.
 func newStore(t testing.TB) *memstore.Store {
 	t.Helper()
-	store := memstore.New(memstore.Options{})
+	store := memstore.New(memstore.Options{ID: [16]byte{0xb0, 15: 1}})
 	if _, err := store.Start(t.Context(), queue.StartRequest{Now: start, Version: "1.2.3"}); err != nil {
 		t.Fatal(err)
 	}

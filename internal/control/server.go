@@ -116,7 +116,7 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 		Done: st.Done, Dead: st.Dead, Discarded: st.Discarded, Quarantined: st.Quarantined,
 		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq,
 		Paused: pauseOf(st.Paused), Oldest: []api.Oldest{},
-		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records},
+		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records, Origin: st.Origin},
 		Store: api.Store{FileBytes: st.FileBytes, FreeBytes: st.FreeBytes}, Now: api.Time{Time: now},
 	}
 	for _, o := range st.Oldest {

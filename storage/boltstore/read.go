@@ -26,19 +26,24 @@ func (s *Store) look(ctx context.Context, f func(x *txn) error) error {
 // Status returns the counts; see [queue.Reader].
 func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus, err error) {
 	err = s.look(ctx, func(x *txn) error {
-		t := x.t
-		st = queue.StoreStatus{
-			Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
-			Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
-			OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.ledger.Live(),
-			LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Paused: t.pause,
-		}
-		st.ArchivedN, st.ArchivedBlock, st.ArchivedAt = t.archived.N, t.archived.Head.Block, t.archived.At
-		st.FileBytes, st.FreeBytes = x.room.file, x.room.inside
+		st = s.counts(x)
 		st.Oldest, err = x.oldest()
 		return err
 	})
 	return st, err
+}
+
+// counts are the parts of the status that need no look into the file.
+func (s *Store) counts(x *txn) queue.StoreStatus {
+	t := x.t
+	return queue.StoreStatus{
+		Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
+		Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
+		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.ledger.Live(),
+		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Origin: queue.Origin(s.id), Paused: t.pause,
+		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
+		FileBytes: x.room.file, FreeBytes: x.room.inside,
+	}
 }
 
 // oldest finds the oldest claimable message of each route.

@@ -15,16 +15,15 @@ import (
 // keeps the promises; see [queue.Reader]. It reads in pages, beside the running
 // store.
 func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
-	var head queue.Head
-	var seqs uint64
+	var at queue.StoreStatus
 	if err := s.look(ctx, func(x *txn) error {
-		head, seqs = x.t.count.head, x.t.count.lastSeq
+		at = s.counts(x)
 		return nil
 	}); err != nil {
 		return queue.Verification{}, err
 	}
-	v := queue.NewVerifier(o, head, seqs)
-	if err := s.verifyTrail(ctx, v, head.Block, o.Progress); err != nil {
+	v := queue.NewVerifier(o, at)
+	if err := s.verifyTrail(ctx, v, at.Head.Block, o.Progress); err != nil {
 		return queue.Verification{}, err
 	}
 	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger, s.verifyMark} {

@@ -14,21 +14,24 @@ import (
 // store must not copy.
 func (s *Store) Status(ctx context.Context, now time.Time) (queue.StoreStatus, error) {
 	var st queue.StoreStatus
-	err := s.read(ctx, func() {
-		st = queue.StoreStatus{
-			Done: s.done, Dead: int64(len(s.dead)), Discarded: s.gone,
-			OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
-			LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN,
-			ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
-			Oldest: s.oldest(),
-		}
-		if s.paused != nil {
-			p := *s.paused
-			st.Paused = &p
-		}
-		s.countStates(&st)
-	})
+	err := s.read(ctx, func() { st = s.status() })
 	return st, err
+}
+
+func (s *state) status() queue.StoreStatus {
+	st := queue.StoreStatus{
+		Done: s.done, Dead: int64(len(s.dead)), Discarded: s.gone,
+		OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
+		LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN, Origin: queue.Origin(s.id),
+		ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
+		Oldest:    s.oldest(),
+	}
+	if s.paused != nil {
+		p := *s.paused
+		st.Paused = &p
+	}
+	s.countStates(&st)
+	return st
 }
 
 func (s *state) countStates(st *queue.StoreStatus) {

@@ -14,6 +14,7 @@ package memstore
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ import (
 
 // Options of a store. The zero value is ready to use.
 type Options struct {
+	// ID is which store it is; zero: a random one.
+	ID [16]byte
 	// Committed, if set, is told of each transaction that left records, in their
 	// order, before the call that made it returns. It may read the store, but
 	// must not write to it.
@@ -44,6 +47,7 @@ type Store struct {
 // state is everything that a store remembers. The second half would be lost with
 // the process: Reopen rebuilds it.
 type state struct {
+	id       [16]byte // which store it is
 	lastSeq  uint64
 	fence    uint64              // the last one given
 	duePlace queue.Place         // the last one given to a scheduled message
@@ -70,13 +74,24 @@ type state struct {
 
 // New returns an empty store.
 func New(o Options) *Store {
+	if o.ID == ([16]byte{}) {
+		o.ID = newID()
+	}
 	return &Store{options: o, state: state{
+		id:     o.ID,
 		open:   map[uint64]*message{},
 		dead:   map[uint64]*message{},
 		ledger: map[string]*entry{},
 		keys:   map[string]*key{},
 		clean:  true, // nobody has left it in disorder
 	}}
+}
+
+// newID names a store. It is the one thing in which two stores that were given the
+// same calls differ.
+func newID() (id [16]byte) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
 }
 
 // Close ends the store; what is in it can only be reached by Reopen.

@@ -4,94 +4,61 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"breakwater/queue"
 )
 
-// Verify checks the chain, and with Buckets also that what is stored is what the
+// Verify checks the trail, and with Buckets also that what is stored is what the
 // trail says, message by message.
 func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
-	v := verification{Verification: queue.Verification{Events: map[queue.Event]uint64{}}, told: map[uint64]*queue.Exception{}}
+	var out queue.Verification
 	err := s.read(ctx, func() {
-		v.readTrail(s.blocks, o)
+		v := queue.NewVerifier(o, s.status())
+		told := map[uint64]*queue.Exception{} // what the trail says of each message
+		v.Visit = func(r queue.Record) {
+			if r.Seq == 0 {
+				return
+			}
+			if told[r.Seq] == nil {
+				told[r.Seq] = &queue.Exception{}
+			}
+			told[r.Seq].Fold(&r)
+		}
+		for i, b := range s.blocks {
+			v.Add(b)
+			if o.Progress != nil {
+				o.Progress(int64(i+1), int64(len(s.blocks)))
+			}
+		}
+		s.show(v)
 		if o.Buckets {
-			v.compare(&s.state)
+			s.compare(v, told)
 		}
+		out = v.Result()
 	})
-	return v.Verification, err
+	return out, err
 }
 
-// verification is one Verify under way.
-type verification struct {
-	queue.Verification
-	told map[uint64]*queue.Exception // what the trail says of each message
-}
-
-// find notes what is wrong, up to the limit.
-func (v *verification) find(f queue.Finding) {
-	if len(v.Findings) == queue.MaxFindings {
-		v.More = true
-		return
-	}
-	v.Findings = append(v.Findings, f)
-}
-
-// readTrail checks the chain and folds its records.
-func (v *verification) readTrail(blocks []queue.Block, o queue.VerifyOptions) {
-	chain := queue.ChainVerifier{Visit: v.fold}
-	if o.Witness.Block != 0 {
-		chain.Watch(o.Witness)
-	}
-	for i, b := range blocks {
-		if chain.Add(b) != nil {
-			break // what follows proves nothing
-		}
-		if o.Progress != nil {
-			o.Progress(int64(i+1), int64(len(blocks)))
+// show shows every stored message to the verifier.
+func (s *state) show(v *queue.Verifier) {
+	for _, messages := range []map[uint64]*message{s.open, s.dead} {
+		for _, m := range messages {
+			stored := m.Stored
+			if m.lineBytes != int64(len(m.Line)) {
+				stored.Line = nil // its hash is of more than is kept
+			}
+			v.Stored(&stored)
 		}
 	}
-	if broken := chain.Broken(); broken != nil {
-		v.find(queue.Finding{What: broken.Error(), Block: broken.Block, N: broken.N})
-	}
-	v.Head, v.Blocks, v.Records = chain.Head(), chain.Head().Block, chain.Records()
-	v.WitnessFound = o.Witness.Block != 0 && len(chain.Missing()) == 0
-	if o.Witness.Block != 0 && !v.WitnessFound {
-		v.find(queue.Finding{What: "the witness " + o.Witness.String() + " is not in the chain", Block: o.Witness.Block})
-	}
 }
 
-// fold takes one record into the account of its message.
-func (v *verification) fold(r queue.Record) {
-	v.Events[r.Event]++
-	if r.Seq == 0 {
-		return
-	}
-	if v.told[r.Seq] == nil {
-		v.told[r.Seq] = &queue.Exception{}
-	}
-	v.told[r.Seq].Fold(&r)
-}
-
-// compare holds the trail against what is stored, both ways.
-func (v *verification) compare(s *state) {
-	var seqs []uint64
-	for seq := range v.told {
-		seqs = append(seqs, seq)
-	}
-	slices.Sort(seqs)
-	for i, seq := range seqs {
-		if seq != uint64(i+1) {
-			v.find(queue.Finding{What: fmt.Sprintf("message %d has no record", i+1), Seq: uint64(i + 1)})
-			break // every later one would be found again
-		}
-	}
-	if n := uint64(len(seqs)); n != s.lastSeq {
-		v.find(queue.Finding{What: fmt.Sprintf("the trail tells of %d messages, %d seqs were given", n, s.lastSeq)})
-	}
-	for _, seq := range seqs {
-		if what := differsFromTrail(s, seq, v.told[seq]); what != "" {
-			v.find(queue.Finding{What: what, Seq: seq})
+// compare holds each message against what its records say.
+func (s *state) compare(v *queue.Verifier, told map[uint64]*queue.Exception) {
+	for _, seq := range slices.Sorted(maps.Keys(told)) {
+		if what := differsFromTrail(s, seq, told[seq]); what != "" {
+			v.Report(queue.Finding{What: what, Seq: seq})
 		}
 	}
 }

@@ -39,7 +39,8 @@ var admitPromises = []promise{
 		res := w.admitLines(w.lines("a1@A", "!not json", "a1@A currency=JPY amount=5"))
 		w.crash()
 		equal(w, "head", w.records(queue.TrailQuery{})[3].N, 4)
-		if v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witness: res.Head}); err != nil || !v.WitnessFound {
+		v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witnesses: []queue.Witness{{Head: res.Head}}})
+		if err != nil || v.Verdicts[0] != queue.WitnessFound {
 			w.Fatalf("the head that the receipts showed is lost: %+v, %v", v, err)
 		}
 		equal(w, "line", string(w.see("a1").Line), string(w.lines("a1@A")[0].Message.Line))

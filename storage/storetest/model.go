@@ -180,7 +180,11 @@ func (m *machine) compare() {
 		})
 		return lines, err
 	})
-	st := all(m, "status", func(s queue.Store) (queue.StoreStatus, error) { return s.Status(m.ctx, m.now()) })
+	st := all(m, "status", func(s queue.Store) (queue.StoreStatus, error) {
+		st, err := s.Status(m.ctx, m.now())
+		st.Origin = "" // which store it is: of each another
+		return st, err
+	})
 	if sum := st.Backlog() + st.Done + st.Dead + st.Discarded; sum != int64(st.LastSeq) {
 		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", sum, st.LastSeq, st)
 	}
@@ -262,8 +266,8 @@ func (m *machine) checkEnds() {
 		m.Errorf("trail: %s", broken)
 	}
 	for i, s := range m.stores {
-		v, err := s.Verify(m.ctx, queue.VerifyOptions{Buckets: true, Witness: st.Head})
-		if err != nil || len(v.Findings) > 0 || !v.WitnessFound {
+		v, err := s.Verify(m.ctx, queue.VerifyOptions{Buckets: true, Witnesses: []queue.Witness{{Head: st.Head, N: st.Records}}})
+		if err != nil || len(v.Findings) > 0 || v.Verdicts[0] != queue.WitnessFound {
 			m.Fatalf("verify store %d: %+v, %v", i, v, err)
 		}
 	}

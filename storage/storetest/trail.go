@@ -96,7 +96,10 @@ var trailPromises = []promise{
 			events[r.Event]++
 		}
 		equal(w, "events", v.Events, events)
-		equal(w, "no witness was asked for", v.WitnessFound, false)
+		equal(w, "no witness was asked for", len(v.Verdicts), 0)
+		equal(w, "origin", v.Origin, st.Origin)
+		equal(w, "first and last", [2]uint64{v.First.N, v.Last.N}, [2]uint64{1, st.Records})
+		equal(w, "balance", v.Balance, queue.Balance{Accepted: 2, Decided: 1, Open: 1, Quarantined: 2, QuarantinedDead: 2, Deliveries: 2})
 	}},
 	{"holds_every_head_that_it_ever_had", func(w *world) {
 		heads := []queue.Head{w.head()}
@@ -105,22 +108,43 @@ var trailPromises = []promise{
 		}
 		w.crash()
 		for _, h := range heads {
-			v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witness: h})
+			v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witnesses: []queue.Witness{{Head: h}}})
 			w.ok(err, "verify")
-			equal(w, "found "+h.String(), [2]any{v.WitnessFound, len(v.Findings)}, [2]any{true, 0})
+			equal(w, "verdict on "+h.String(), [2]any{v.Verdicts[0], len(v.Findings)}, [2]any{queue.WitnessFound, 0})
 		}
 	}},
 	{"does_not_hold_a_head_that_it_never_had", func(w *world) {
 		w.given("a1@A")
-		other := w.head()
+		head, n := w.head(), w.status().Records
+		other, ahead := head, head
 		other.Hash[0] ^= 1
-		ahead := w.head()
 		ahead.Block += 100
-		for _, h := range []queue.Head{other, ahead} {
-			v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witness: h})
-			w.ok(err, "verify")
-			equal(w, "found "+h.String(), [2]any{v.WitnessFound, len(v.Findings)}, [2]any{false, 1})
+		v, err := w.store.Verify(w.ctx, queue.VerifyOptions{Witnesses: []queue.Witness{
+			{Head: other}, {Head: ahead}, {Head: head, N: n + 1}, {Head: head, N: n},
+		}})
+		w.ok(err, "verify")
+		equal(w, "verdicts", v.Verdicts, []queue.Verdict{
+			queue.WitnessDiffers, queue.WitnessCut, queue.WitnessDiffers, queue.WitnessFound,
+		})
+		equal(w, "findings", len(v.Findings), 3)
+	}},
+	{"has_an_origin_that_no_restart_changes", func(w *world) {
+		origin := w.status().Origin
+		if !strings.HasPrefix(origin, "breakwater/") || len(origin) != len("breakwater/")+32 {
+			w.Fatalf("origin %q", origin)
 		}
+		w.reopen()
+		equal(w, "origin after a stop", w.status().Origin, origin)
+		w.crash()
+		equal(w, "origin after a crash", w.status().Origin, origin)
+	}},
+	{"is_followed_as_far_as_was_asked", func(w *world) {
+		w.given("a1@A", "b1@B", "c1@C")
+		v, err := w.store.Verify(w.ctx, queue.VerifyOptions{MaxOpen: 2, Buckets: true})
+		w.ok(err, "verify")
+		equal(w, "the chain is proven", v.Records, w.status().Records)
+		equal(w, "from where on it was not followed", v.Untraced, 4)
+		equal(w, "findings", len(v.Findings), 0)
 	}},
 	{"is_told_to_the_observer_as_it_is_written", func(w *world) {
 		w.given("a1@A", "b1@B")

@@ -75,22 +75,63 @@ type Keys struct {
 	Items   []Result `json:"items"`
 }
 
+// MaxWitnesses bounds the heads that one verification looks for.
+const MaxWitnesses = 1 << 16
+
 // VerifyAct is the body of a verification. Witness is a head that somebody was
-// shown, as BLOCK:HASH; it must be found in the chain.
+// shown, as BLOCK:HASH, and Witnesses are more of them, as a checkpoint knows them;
+// they must be found in the chain.
 type VerifyAct struct {
-	Witness string `json:"witness,omitzero"`
+	Witness   string    `json:"witness,omitzero"`
+	Witnesses []Witness `json:"witnesses,omitempty"`
 }
 
-// Verification is what was checked and found.
+// Witness is a head and, if it is known, the number of its last record.
+type Witness struct {
+	Block uint64 `json:"block"`
+	Head  string `json:"head"` // hexadecimal
+	N     uint64 `json:"n,omitzero"`
+}
+
+// Verification is what was checked and found. All but Audit.Origin and the verdicts
+// is about the trail as far as its chain is proven.
 type Verification struct {
 	Sound        bool              `json:"sound"` // nothing was found wrong
 	Blocks       uint64            `json:"blocks"`
 	Records      uint64            `json:"records"`
 	Audit        Audit             `json:"audit"`
+	First        *Stamp            `json:"first,omitempty"` // absent: there is no record
+	Last         *Stamp            `json:"last,omitempty"`
+	Balance      *Balance          `json:"balance,omitempty"` // absent: see UntracedFrom
+	UntracedFrom uint64            `json:"untraced_from,omitzero"`
 	Events       map[string]uint64 `json:"events"`
 	Findings     []Finding         `json:"findings"`
 	More         bool              `json:"more,omitzero"`           // findings that are not listed
-	WitnessFound *bool             `json:"witness_found,omitempty"` // absent: none was given
+	WitnessFound *bool             `json:"witness_found,omitempty"` // all were; absent: none was given
+	Verdicts     []string          `json:"verdicts,omitempty"`      // of each: Witness, then Witnesses
+}
+
+// Stamp is a record's number and time.
+type Stamp struct {
+	N  uint64 `json:"n"`
+	TS Time   `json:"ts"`
+}
+
+// Balance is what came in and what became of it, counted from the records alone:
+// accepted = decided + dead + discarded + open, and quarantined = the three of it.
+// Lines that were replayed and passed are in QuarantinedAccepted and in Accepted.
+type Balance struct {
+	Accepted             uint64 `json:"accepted"`
+	Decided              uint64 `json:"decided"`
+	Dead                 uint64 `json:"dead"`
+	Discarded            uint64 `json:"discarded"`
+	Open                 uint64 `json:"open"`
+	Quarantined          uint64 `json:"quarantined"`
+	QuarantinedDead      uint64 `json:"quarantined_dead"`
+	QuarantinedDiscarded uint64 `json:"quarantined_discarded"`
+	QuarantinedAccepted  uint64 `json:"quarantined_accepted"`
+	DuplicatesSkipped    uint64 `json:"duplicates_skipped"`
+	Deliveries           uint64 `json:"deliveries"`
 }
 
 // Finding is one thing that is wrong, and where.

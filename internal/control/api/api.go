@@ -160,11 +160,12 @@ type Oldest struct {
 	PartitionKey string `json:"partition_key"`
 }
 
-// Audit is the trail's head and length.
+// Audit is the trail's head and length, and whose it is.
 type Audit struct {
 	Block   uint64 `json:"block"`
 	Head    string `json:"head"` // hexadecimal
 	Records uint64 `json:"records"`
+	Origin  string `json:"origin"` // the same in every copy of a store, in no other store
 }
 
 // Store is the store's file and the room in it.

@@ -1,0 +1,336 @@
+package queue
+
+import "container/heap"
+
+// story is what the records played so far tell of the messages that are open or dead
+// letters. What contradicts it, or breaks a promise, is told to wrong.
+type story struct {
+	wrong  func(r *Record, format string, args ...any)
+	seq    uint64 // given last
+	live   map[uint64]*traced
+	keys   map[string]*tracedKey
+	held   map[string]bool // keys that an operator holds
+	paused bool
+	sums   Balance // but for what is counted from live
+}
+
+// traced is an open message or dead letter. There may be millions: it has 48 bytes.
+type traced struct {
+	key                *tracedKey
+	place              uint64   // Place.Seq; 0: none
+	line               [16]byte // of the hash of its line, the first half
+	sub                uint32   // Place.Sub
+	deliveries, failed uint32   // that count
+	state              State    // Ready, Scheduled, Leased or Dead
+	flags              uint8
+}
+
+// Flags of a traced message.
+const (
+	tracedAccepted    = 1 << iota // it has an ACCEPTED record
+	tracedQuarantined             // it has a QUARANTINED record
+	tracedStored                  // found in the buckets
+)
+
+// lineMark is what is kept of a line's hash.
+func lineMark(h Hash) [16]byte { return [16]byte(h[:16]) }
+
+func (m *traced) at() Place { return Place{Seq: m.place, Sub: m.sub} }
+
+// tracedKey is a partition key with messages that are live.
+type tracedKey struct {
+	name    string
+	live    int    // messages of it, whatever their state
+	leased  int    // of them
+	holder  string // who has the leases
+	waiting placeHeap
+}
+
+// placeHeap is a heap of messages by place. A message that is not Ready any more,
+// or that is there twice, is passed over when it comes up.
+type placeHeap []*traced
+
+// Len, Less, Swap, Push and Pop are what container/heap asks for.
+func (h placeHeap) Len() int           { return len(h) }
+func (h placeHeap) Less(i, j int) bool { return h[i].at().Less(h[j].at()) }
+func (h placeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *placeHeap) Push(m any)        { *h = append(*h, m.(*traced)) }
+func (h *placeHeap) Pop() any {
+	last := len(*h) - 1
+	m := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return m
+}
+
+// first returns the ready message that comes first, nil if there is none.
+func (k *tracedKey) first() *traced {
+	for len(k.waiting) > 0 && k.waiting[0].state != Ready {
+		heap.Pop(&k.waiting)
+	}
+	if len(k.waiting) == 0 {
+		return nil
+	}
+	return k.waiting[0]
+}
+
+// begin forgets everything.
+func (s *story) begin(wrong func(*Record, string, ...any)) {
+	*s = story{wrong: wrong, live: map[uint64]*traced{}, keys: map[string]*tracedKey{}, held: map[string]bool{}}
+}
+
+// count adds up what became of the messages.
+func (s *story) count() Balance {
+	b := s.sums
+	for _, m := range s.live {
+		dead, door := m.state == Dead, m.flags&tracedAccepted == 0
+		switch {
+		case dead && door:
+			b.QuarantinedDead++
+		case dead:
+			b.Dead++
+		case !door:
+			b.Open++
+		}
+	}
+	return b
+}
+
+// play plays one record.
+func (s *story) play(r *Record) {
+	switch r.Event {
+	case EventAccepted, EventQuarantined:
+		s.first(r)
+	case EventDuplicateSkipped:
+		s.sums.Duplicates += uint64(r.Count)
+	case EventKeyHeld:
+		s.held[r.PartitionKey] = true
+	case EventKeyReleased:
+		delete(s.held, r.PartitionKey)
+	case EventPaused, EventRestored:
+		s.paused = true
+	case EventResumed:
+		s.paused = false
+	case EventRefused:
+	default:
+		if !r.Event.OfMessage() || r.Seq == 0 {
+			return
+		}
+		if m := s.live[r.Seq]; m != nil {
+			s.step(r, m)
+		} else {
+			s.wrong(r, "the message was not open")
+		}
+	}
+}
+
+// first plays the record by which a message gets its seq, or, after a replay, its
+// place.
+func (s *story) first(r *Record) {
+	m := s.live[r.Seq]
+	if m == nil {
+		if s.seq++; r.Seq != s.seq {
+			s.wrong(r, "seq %d was due", s.seq)
+			s.seq = r.Seq
+		}
+		m = &traced{}
+		s.live[r.Seq] = m
+	} else if r.Event == EventQuarantined || m.state != Ready || !m.at().IsZero() {
+		s.wrong(r, "the message was accepted before")
+	}
+	s.adopt(m, r.PartitionKey)
+	m.line = lineMark(r.LineSHA256)
+	if r.Event == EventQuarantined {
+		m.state, m.flags = Dead, m.flags|tracedQuarantined
+		s.sums.Quarantined++
+		return
+	}
+	m.flags |= tracedAccepted
+	s.sums.Accepted++
+	if m.flags&tracedQuarantined != 0 {
+		s.sums.QuarantinedAccepted++
+	}
+	if r.NotBefore.After(r.TS) {
+		m.state = Scheduled
+		return
+	}
+	s.enter(m, Place{Seq: r.Seq})
+}
+
+// adopt puts a message under its key, taking it from the one that it had.
+func (s *story) adopt(m *traced, name string) {
+	if m.key != nil && m.key.name == name {
+		return
+	}
+	s.disown(m)
+	k := s.keys[name]
+	if k == nil {
+		k = &tracedKey{name: name}
+		s.keys[name] = k
+	}
+	k.live++
+	m.key = k
+}
+
+// disown takes a message from its key, and forgets a key that has none.
+func (s *story) disown(m *traced) {
+	if m.key == nil {
+		return
+	}
+	if m.key.live--; m.key.live == 0 {
+		delete(s.keys, m.key.name)
+	}
+	m.key = nil
+}
+
+// forget ends a message.
+func (s *story) forget(seq uint64, m *traced) {
+	s.disown(m)
+	delete(s.live, seq)
+}
+
+// enter gives a message its place in the order of its key.
+func (s *story) enter(m *traced, p Place) {
+	m.place, m.sub = p.Seq, p.Sub
+	s.putBack(m)
+}
+
+// putBack makes a message ready at its place.
+func (s *story) putBack(m *traced) {
+	m.state = Ready
+	heap.Push(&m.key.waiting, m)
+}
+
+// step plays a record of a message that is open or a dead letter.
+func (s *story) step(r *Record, m *traced) {
+	switch r.Event {
+	case EventDue:
+		if m.state != Scheduled {
+			s.wrong(r, "the message was %s", m.state)
+		}
+		s.enter(m, r.Place)
+	case EventDispatched:
+		s.dispatch(r, m)
+	case EventDecided:
+		s.answer(r, m)
+		s.sums.Decided++
+		m.state = Done // wherever it is still listed
+		s.forget(r.Seq, m)
+	case EventRetried, EventHeld, EventReleased, EventReclaimed:
+		s.answer(r, m)
+		s.uncount(r, m)
+		s.putBack(m)
+	case EventExtended:
+		s.holder(r, m)
+	case EventDeadLettered:
+		if m.state == Leased {
+			s.answer(r, m)
+		} else if m.state != Ready {
+			s.wrong(r, "the message was %s", m.state)
+		}
+		m.state = Dead
+	case EventEdited:
+		s.edit(r, m)
+	case EventReplayed, EventDiscarded:
+		s.revive(r, m)
+	}
+}
+
+// dispatch checks P4 and P5: nobody else holds the key, nothing open of it comes
+// before but what the same owner holds, and nothing makes it wait that an operator
+// ordered.
+func (s *story) dispatch(r *Record, m *traced) {
+	k := m.key
+	if m.state != Ready || m.at().IsZero() {
+		s.wrong(r, "the message was %s", m.state)
+		return
+	}
+	s.sums.Deliveries++
+	if k.leased > 0 && k.holder != r.Worker {
+		s.wrong(r, "%s held the key", k.holder)
+	}
+	if first := k.first(); first != nil && first.at().Less(m.at()) {
+		s.wrong(r, "the message at place %s of its key comes before and was open", first.at())
+	}
+	if s.paused {
+		s.wrong(r, "claims were paused")
+	}
+	if s.held[k.name] {
+		s.wrong(r, "an operator held the key")
+	}
+	m.state = Leased
+	m.deliveries++
+	if r.Delivery != int(m.deliveries) {
+		s.wrong(r, "it is delivery %d, %d was due", r.Delivery, m.deliveries)
+		m.deliveries = uint32(r.Delivery)
+	}
+	k.leased++
+	k.holder = r.Worker
+	k.first() // it leaves the heap, or a message that is put back for ever would fill it
+}
+
+// uncount takes back what an answer does not count, and counts a failure.
+func (s *story) uncount(r *Record, m *traced) {
+	switch {
+	case r.Event == EventRetried:
+		if m.failed++; r.FailedAttempts != int(m.failed) {
+			s.wrong(r, "it says %d failed attempts of %d", r.FailedAttempts, m.failed)
+			m.failed = uint32(r.FailedAttempts)
+		}
+	case r.Event != EventReclaimed || r.Unanswered == 0:
+		m.deliveries--
+	}
+}
+
+// holder checks that a record comes from who holds the message (P4).
+func (s *story) holder(r *Record, m *traced) {
+	switch {
+	case m.state != Leased:
+		s.wrong(r, "nobody held the message, it was %s", m.state)
+	case m.key.holder != r.Worker:
+		s.wrong(r, "%s held the message, not %s", m.key.holder, r.Worker)
+	}
+}
+
+// answer ends a lease.
+func (s *story) answer(r *Record, m *traced) {
+	s.holder(r, m)
+	if m.state == Leased {
+		m.key.leased--
+	}
+}
+
+// edit takes the content that a dead letter was given.
+func (s *story) edit(r *Record, m *traced) {
+	if m.state != Dead {
+		s.wrong(r, "the message was %s", m.state)
+	}
+	if r.LineSHA256 != (Hash{}) {
+		m.line = lineMark(r.LineSHA256)
+	}
+	if m.at().IsZero() {
+		s.adopt(m, r.PartitionKey)
+	} else if r.PartitionKey != m.key.name {
+		s.wrong(r, "a message with a place has got another key")
+	}
+}
+
+// revive plays what ends a dead letter.
+func (s *story) revive(r *Record, m *traced) {
+	if m.state != Dead {
+		s.wrong(r, "the message was %s", m.state)
+	}
+	m.deliveries, m.failed = 0, 0
+	switch {
+	case r.Event == EventDiscarded && m.flags&tracedAccepted != 0:
+		s.sums.Discarded++
+		s.forget(r.Seq, m)
+	case r.Event == EventDiscarded:
+		s.sums.QuarantinedDiscarded++
+		s.forget(r.Seq, m)
+	case m.at().IsZero():
+		m.state = Ready // its ACCEPTED follows
+	default:
+		s.putBack(m)
+	}
+}
