@@ -193,7 +193,7 @@ type StoreStatus struct {
 	ArchivedN, ArchivedBlock       uint64 // up to this record and block an archive holds the trail; 0: nothing
 	ArchivedAt                     time.Time
 	Origin                         string // which store this is; see Origin
-	FileBytes, FreeBytes           int64 // the store's file, and the free share inside it
+	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
 }
