@@ -33,6 +33,7 @@ var (
 	metaID       = []byte("id")       // 16 random bytes: which store this is
 	metaSecret   = []byte("secret")   // 32 random bytes: keys the hashes of ledger and partition keys
 	metaCounters = []byte("counters") // see counters.go
+	metaTally    = []byte("tally")    // see tally.go
 	metaConfig   = []byte("config")   // the configuration in force, JSON
 	metaPause    = []byte("pause")    // present while claims are paused, JSON
 	metaClean    = []byte("clean")    // present when the last process closed the store

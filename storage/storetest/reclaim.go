@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"breakwater/queue"
@@ -64,6 +65,13 @@ var extendPromises = []promise{
 	}},
 }
 
+// clockSteps are what a clock can suffer (B37): set an hour forward or back, ten
+// years ahead by a typing error, at 1970 by an empty battery, and a suspended machine,
+// whose monotonic clock stood still for a night.
+func clockSteps(w *world) []time.Duration {
+	return []time.Duration{time.Hour, -time.Hour, 10 * 365 * 24 * time.Hour, time.Unix(0, 0).Sub(w.now()), 8 * time.Hour}
+}
+
 func (w *world) extend(o queue.Owner, lease time.Duration, ds ...queue.Delivery) []queue.ExtendResult {
 	w.Helper()
 	r := queue.ExtendRequest{Now: w.now(), Owner: o, Lease: lease}
@@ -94,14 +102,20 @@ var reclaimPromises = []promise{
 		w.states("a1 ready")
 		equal(w, "again", len(w.reclaim()), 0)
 	}},
-	{"by_elapsed_time", func(w *world) {
-		w.given("a1@A")
-		w.take(consumer("ui"), "a1")
-		w.clock.Step(24 * time.Hour)
-		equal(w, "clock set forward", len(w.reclaim()), 0)
-		w.clock.Step(-48 * time.Hour)
-		w.pass(leaseTime + 1)
-		equal(w, "clock set back", len(w.reclaim()), 1)
+	{"by_elapsed_time_wherever_the_clock_is_set", func(w *world) { // B37
+		for i, step := range clockSteps(w) {
+			id := fmt.Sprintf("a%d", i)
+			w.given(id + "@" + id)
+			w.take(consumer("ui"), id)
+			w.clock.Step(step)
+			equal(w, fmt.Sprintf("at once after %s", step), len(w.reclaim()), 0)
+			w.pass(leaseTime)
+			equal(w, fmt.Sprintf("at the deadline, after %s", step), len(w.reclaim()), 0)
+			w.pass(1)
+			equal(w, fmt.Sprintf("after the deadline, after %s", step), len(w.reclaim()), 1)
+			w.clock.Step(-step)
+			w.ack(worker("w"), w.take(worker("w"), id)...)
+		}
 	}},
 	{"in_the_order_of_deadlines_and_no_more_than_asked_for", func(w *world) {
 		w.given("a1@A", "b1@B", "c1@C", "d1@D")

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"breakwater/queue"
@@ -93,16 +94,19 @@ var settlePromises = []promise{
 		equal(w, "delay", res[0].Delay, 7*time.Second)
 		equal(w, "capped delay", res[1].Delay, w.policy.RetryMax)
 	}},
-	{"a_backoff_is_elapsed_time", func(w *world) {
-		w.given("a1@A", "b1@B")
-		ds := w.take(worker("w"), "a1 b1")
-		delay := w.fail(worker("w"), ds[0]).Delay
-		w.clock.Step(time.Hour)
-		w.take(worker("w"), "")
-		w.clock.Step(-3 * time.Hour)
-		w.take(worker("w"), "")
-		w.pass(delay)
-		w.take(worker("w"), "a1")
+	{"a_backoff_is_elapsed_time_wherever_the_clock_is_set", func(w *world) { // B37
+		for i, step := range clockSteps(w) {
+			id := fmt.Sprintf("a%d", i)
+			w.given(id + "@" + id)
+			delay := w.fail(worker("w"), w.take(worker("w"), id)[0]).Delay
+			w.clock.Step(step)
+			w.take(worker("w"), "")
+			w.pass(delay - 1)
+			w.take(worker("w"), "")
+			w.pass(1)
+			w.ack(worker("w"), w.take(worker("w"), id)...)
+			w.clock.Step(-step)
+		}
 	}},
 	{"the_last_attempt_makes_a_dead_letter", func(w *world) {
 		w.given("a1@A", "a2@A")

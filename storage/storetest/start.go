@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"breakwater/queue"
@@ -142,7 +143,21 @@ var startPromises = []promise{
 		w.pass(2 * time.Second)
 		w.take(worker("w"), "c1")
 	}},
-	{"a_clock_set_while_stopped_makes_no_backoff_longer_than_the_longest", func(w *world) {
+	{"wherever_the_clock_is_set_while_stopped_a_consumers_lease_runs_its_length_once", func(w *world) { // B37
+		for i, step := range clockSteps(w) {
+			id := fmt.Sprintf("a%d", i)
+			w.given(id + "@" + id)
+			d := w.take(consumer("ui"), id)[0]
+			w.clock.Step(step)
+			w.crash()
+			equal(w, "deadline", w.see(id).Deadline.Equal(w.now().Add(leaseTime)), true)
+			w.pass(leaseTime)
+			equal(w, "at the deadline", len(w.reclaim()), 0)
+			w.clock.Step(-step)
+			w.ack(consumer("ui"), d)
+		}
+	}},
+	{"a_clock_set_while_stopped_makes_no_backoff_longer_than_the_longest", func(w *world) { // B37
 		w.given("a1@A", "b1@B")
 		ds := w.take(worker("w"), "a1 b1")
 		w.fail(worker("w"), ds[0])

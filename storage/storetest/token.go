@@ -106,7 +106,7 @@ var tokenPromises = []promise{
 		early.At = early.At.Add(-time.Hour)
 		w.refused(early, queue.CodeExpired) // read in time, but another may have it by now
 	}},
-	{"is_judged_by_elapsed_time", func(w *world) {
+	{"is_judged_by_elapsed_time", func(w *world) { // B37
 		w.given("a1@A", "b1@B")
 		ds := w.take(worker("w"), "a1 b1")
 		w.clock.Step(time.Hour)
