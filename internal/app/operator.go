@@ -37,10 +37,11 @@ func (o operated) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([
 	return o.Store.Discard(ctx, a, seqs)
 }
 
-// Revoke takes leases back.
+// Revoke takes leases back, from those who hold them too.
 func (o operated) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
-	defer o.runner.Wake()
-	return o.Store.Revoke(ctx, a, p, seqs)
+	revoked, err := o.Store.Revoke(ctx, a, p, seqs)
+	o.runner.Revoked(revoked)
+	return revoked, err
 }
 
 // ReleaseKeys undoes an operator's hold.

@@ -92,12 +92,15 @@ func (s *Session) answered(settlements []queue.Settlement, results []queue.Settl
 	defer s.mu.Unlock()
 	for i := range results {
 		a := &settlements[i]
-		if !ended(results[i].Code) {
+		if results[i].Code != "" {
+			if ended(results[i].Code) {
+				s.drop(a.Token)
+			}
 			continue
 		}
-		l := s.drop(a.Token)
-		if l == nil || results[i].Code != "" {
-			continue
+		l := s.finish(a.Token)
+		if l == nil {
+			continue // it was not given again yet
 		}
 		if a.Aside > 0 {
 			s.r.desk.open(l.slot, now.Add(a.Aside))

@@ -35,7 +35,7 @@ func (s *Session) Detach(ctx context.Context) error {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.unsettled))
 	s.mu.Unlock()
-	back, err := s.putBack(ctx, tokens, leftByItself)
+	back, err := s.putBack(ctx, tokens, leftByItself, s.r.trySettle)
 	return errors.Join(err, s.noteLeft(ctx, leftByItself, back))
 }
 
@@ -48,7 +48,7 @@ func (s *Session) Break(ctx context.Context) error {
 		return nil
 	}
 	defer s.r.desk.free(s)
-	back, err := s.putBack(ctx, s.untold(), leftUntold)
+	back, err := s.putBack(ctx, tokensOf(s.untold()), leftUntold, s.r.trySettle)
 	reason := leftBroken
 	if s.r.Draining() {
 		reason = leftDraining
@@ -100,23 +100,34 @@ func (s *Session) doneNow() {
 	}
 }
 
-// untold empties the mailbox of what nobody was ever told of, and returns its leases.
-// What was taken over stays: it was told before.
-func (s *Session) untold() (tokens []queue.Token) {
+// untold empties the mailbox of what nobody was ever told of, and returns it. What was
+// taken over stays: it was told before.
+func (s *Session) untold() (fresh []queue.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mailbox = slices.DeleteFunc(s.mailbox, func(d queue.Delivery) bool {
 		l := s.unsettled[d.Token]
 		if l != nil && l.fresh {
-			tokens = append(tokens, d.Token)
+			fresh = append(fresh, d)
 		}
 		return l == nil || l.fresh
 	})
+	return fresh
+}
+
+func tokensOf(deliveries []queue.Delivery) []queue.Token {
+	tokens := make([]queue.Token, len(deliveries))
+	for i := range deliveries {
+		tokens[i] = deliveries[i].Token
+	}
 	return tokens
 }
 
+// settler is how an answer is brought to the store: once, or until there is room.
+type settler func(context.Context, queue.Policy, []queue.Settlement) ([]queue.SettleResult, error)
+
 // putBack releases leases, uncounted, and returns how many there were.
-func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason string) (int, error) {
+func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason string, settle settler) (int, error) {
 	if len(tokens) == 0 {
 		return 0, nil
 	}
@@ -126,7 +137,7 @@ func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason stri
 	for i, t := range tokens {
 		settlements[i] = queue.Settlement{Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason}
 	}
-	results, err := r.trySettle(ctx, r.settings.Load().Policy, settlements)
+	results, err := settle(ctx, r.settings.Load().Policy, settlements)
 	if err != nil {
 		if fatal(err) {
 			r.fail("put back what a consumer had", err)
@@ -169,25 +180,32 @@ func (s *Session) noteLeft(ctx context.Context, reason string, back int) error {
 // of anything new. It returns how many there were.
 func (r *Runner) clearDesk(ctx context.Context) (back int64) {
 	for _, at := range r.desk.attached() {
-		n, err := at.putBack(ctx, at.untold(), draining)
-		back += int64(n)
-		if err != nil {
+		n, err := at.putBack(ctx, tokensOf(at.untold()), draining, r.trySettle)
+		if back += int64(n); err != nil {
 			return back
 		}
 	}
 	return back
 }
 
-// putBackUnread puts back what consumers that do not read have not been told of: it
-// would be lost time for everybody, and their leases would end uncounted by nobody.
+// putBackUnread puts back what consumers that do not read were not told of. Others can
+// work on it, and a delivery that nobody saw must not count as one.
 func (r *Runner) putBackUnread(ctx context.Context, now time.Time) {
 	for _, at := range r.desk.attached() {
-		if !at.stall(now) {
-			continue
+		if at.stall(now) && at.begin() {
+			at.putBackUnread(ctx)
+			at.done()
 		}
-		if n, err := at.putBack(ctx, at.untold(), leftUntold); err == nil && n > 0 {
-			r.log.Warn("a consumer does not read; what it was not told of goes back", "consumer", at.a.Owner.Name, "messages", n)
-		}
+	}
+}
+
+func (s *Session) putBackUnread(ctx context.Context) {
+	unread := s.untold()
+	n, err := s.putBack(ctx, tokensOf(unread), leftUntold, s.r.settleOnce)
+	if err != nil {
+		s.restore(unread)
+	} else if n > 0 {
+		s.r.log.Warn("a consumer does not read; what it was not told of goes back", "consumer", s.a.Owner.Name, "messages", n)
 	}
 }
 
@@ -201,4 +219,12 @@ func (s *Session) stall(now time.Time) bool {
 	}
 	s.stalled = true
 	return true
+}
+
+// restore puts back into the mailbox what could not be put back into the store.
+func (s *Session) restore(unread []queue.Delivery) {
+	s.mu.Lock()
+	s.mailbox = append(unread, s.mailbox...)
+	s.mu.Unlock()
+	s.bell.raise()
 }

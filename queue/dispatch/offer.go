@@ -39,12 +39,12 @@ func (f *feeder) offer(a *asking, now time.Time) {
 		if at.a.Routes&left == 0 {
 			continue
 		}
-		room := at.beginClaim()
+		room, bytes := at.beginClaim()
 		if room == 0 {
 			continue
 		}
 		o := offered{Session: at.Session, from: len(a.wants)}
-		o.halved = a.addConsumer(at, left, &spilled, min(room, most))
+		o.halved = a.addConsumer(at, left, &spilled, min(room, most), bytes)
 		if o.to = len(a.wants); o.to == o.from {
 			at.endClaim() // among so many that no slot is left for it
 			continue
@@ -84,7 +84,7 @@ func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]
 
 // addConsumer asks for one consumer: at once for both routes if its slots are the same
 // for both, else for each by itself. It reports whether one of them was left out.
-func (a *asking) addConsumer(at *seat, left queue.RouteSet, spilled *[len(queue.Routes)]partition.SlotSet, room int) (halved bool) {
+func (a *asking) addConsumer(at *seat, left queue.RouteSet, spilled *[len(queue.Routes)]partition.SlotSet, room, bytes int) (halved bool) {
 	var wants []queue.Want
 	for i, route := range queue.Routes {
 		routes := queue.RoutesOf(route) & left & at.a.Routes
@@ -102,6 +102,7 @@ func (a *asking) addConsumer(at *seat, left queue.RouteSet, spilled *[len(queue.
 		w := &wants[(i+at.turn)%len(wants)]
 		// The last one gets what the others leave.
 		w.Max = (room + len(wants) - 1 - i) / (len(wants) - i)
+		w.MaxBytes = max(1, bytes/len(wants))
 		room -= w.Max
 		if w.Max == 0 {
 			halved = true
@@ -125,7 +126,7 @@ func (a *asking) seated(res *queue.ClaimResult, now time.Time) (again bool) {
 		got, filled := 0, false
 		for n := o.from; n < o.to; n++ {
 			got += len(res.Deliveries[n])
-			filled = filled || len(res.Deliveries[n]) == a.wants[n].Max
+			filled = filled || a.wants[n].Full(len(res.Deliveries[n]), lineBytes(res.Deliveries[n]))
 		}
 		again = o.noteRoom(room, got, filled, res.More, now) || again
 	}
@@ -157,4 +158,12 @@ func (o *offered) noteRoom(room, got int, filled, more bool, now time.Time) (aga
 		o.fullSince = time.Time{}
 	}
 	return false
+}
+
+// lineBytes is how long the lines of deliveries are together.
+func lineBytes(deliveries []queue.Delivery) (n int) {
+	for i := range deliveries {
+		n += len(deliveries[i].Message.Line)
+	}
+	return n
 }

@@ -42,19 +42,20 @@ type Session struct {
 	quiet     chan struct{} // when it was left: closed when nothing is under way
 	unsettled map[queue.Token]*lent
 	mailbox   []queue.Delivery // not told yet
-	bytes     int              // of it
+	bytes     int              // of what it was not told
 	unread    time.Time        // since when something lies in it
 	stalled   bool             // it left its mailbox unread: nothing is claimed until it asks
 	ending    time.Time        // no lease is to be told to end before; zero: none is
-	toldDrain bool
+	toldDrain bool             // Next's alone
 
-	// claiming is set while the store may lease to this owner what it does not know
-	// of yet. What is taken back meanwhile is kept in early, so that it is not taken
-	// in afterwards.
+	// claiming is set while the store may name leases of this owner that the session
+	// does not know of yet. Those that end meanwhile are kept in early, so that they
+	// are not taken in afterwards.
 	claiming bool
 	early    map[queue.Token]struct{}
 
-	stale stale
+	former takeover
+	stale  stale
 }
 
 // lent is a lease that a consumer has.
@@ -109,9 +110,12 @@ func checkAttachment(a *queue.Attachment) error {
 	return nil
 }
 
-// come writes down that the consumer is here, and gives it its place.
+// come writes down that the consumer is here, and gives it its leases and its place.
 func (s *Session) come(ctx context.Context) error {
 	r := s.r
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
 	err := r.store.Note(ctx, r.now(), []queue.Record{s.record(queue.EventAttached, "", s.terms())})
 	if err != nil {
 		if fatal(err) {
@@ -160,10 +164,24 @@ func (s *Session) Next(ctx context.Context) (queue.Notice, error) {
 		if err != nil || n.Draining || len(n.Deliveries)+len(n.Ending) > 0 {
 			return n, err
 		}
+		if s.hasMore() {
+			if err := s.resume(ctx); err != nil {
+				return n, err
+			}
+			continue
+		}
 		if err := s.await(ctx, ends, now); err != nil {
 			return n, err
 		}
 	}
+}
+
+// hasMore reports whether there are leases of before that it was not given again. A
+// drain lets them be: they stay.
+func (s *Session) hasMore() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.former.more && !s.r.Draining()
 }
 
 // await waits until there may be something to tell: at the latest when a lease ends.
@@ -173,8 +191,8 @@ func (s *Session) await(ctx context.Context, ends, now time.Time) error {
 		pause = max(time.Millisecond, min(pause, ends.Sub(now)))
 	}
 	draining := s.r.draining
-	if s.r.Draining() {
-		draining = nil // it has been told
+	if s.toldDrain {
+		draining = nil
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -213,20 +231,21 @@ func (s *Session) tell(now time.Time) (n queue.Notice, ends time.Time, err error
 
 // takeMail empties the mailbox. What lay there and was taken back is left out.
 func (s *Session) takeMail() []queue.Delivery {
-	if s.stalled || s.bytes >= mailboxBytes {
+	if s.stalled || s.former.more || s.bytes >= mailboxBytes {
 		s.r.wake.raise() // there was no room for more
 	}
 	s.stalled = false
 	told := s.mailbox[:0:len(s.mailbox)]
 	for _, d := range s.mailbox {
 		if l := s.unsettled[d.Token]; l != nil && l.bytes > 0 {
+			s.bytes -= l.bytes
 			l.bytes, l.fresh = 0, false
 			d.Deadline = l.deadline
 			s.endsAt(s.endingOf(l))
 			told = append(told, d)
 		}
 	}
-	s.mailbox, s.bytes = nil, 0
+	s.mailbox = nil
 	return told
 }
 
@@ -268,32 +287,35 @@ func (s *Session) room() int {
 }
 
 func (s *Session) roomNow() int {
-	if s.left || s.stalled || s.bytes >= mailboxBytes {
+	if s.left || s.stalled || s.former.more || s.bytes >= mailboxBytes {
 		return 0
 	}
 	return max(0, s.a.Prefetch-len(s.unsettled))
 }
 
-// beginClaim returns the room that may be claimed for. If there is any, the store may
-// lease to the consumer until endClaim.
-func (s *Session) beginClaim() int {
+// beginClaim returns the room that may be claimed for, in deliveries and in bytes. If
+// there is any, the store may lease to the consumer until endClaim.
+func (s *Session) beginClaim() (room, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := s.roomNow()
-	if room > 0 {
+	if room = s.roomNow(); room > 0 {
 		s.claiming = true
 		s.busy++
 	}
-	return room
+	return room, mailboxBytes - s.bytes
 }
 
-// endClaim says that all that was leased has been given. It returns the room left.
+// endClaim says that all that the store has named was given. It returns the room left.
 func (s *Session) endClaim() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endClaimNow()
+	return s.roomNow()
+}
+
+func (s *Session) endClaimNow() {
 	s.claiming, s.early = false, nil
 	s.doneNow()
-	return s.roomNow()
 }
 
 // give puts deliveries into the mailbox.
@@ -323,17 +345,24 @@ func (s *Session) take(d *queue.Delivery, fresh bool) {
 	s.bytes += l.bytes
 }
 
-// lose forgets a lease that was taken back.
-func (s *Session) lose(t queue.Token) {
+// lose forgets a lease that was taken back, and returns it; nil: the session had it
+// not.
+func (s *Session) lose(t queue.Token) *lent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.drop(t) != nil || !s.claiming {
-		return
+	return s.finish(t)
+}
+
+// finish is drop for a lease that the session had, though it may not know of it yet.
+func (s *Session) finish(t queue.Token) *lent {
+	l := s.drop(t)
+	if l == nil && s.claiming {
+		if s.early == nil {
+			s.early = map[queue.Token]struct{}{}
+		}
+		s.early[t] = struct{}{}
 	}
-	if s.early == nil {
-		s.early = map[queue.Token]struct{}{}
-	}
-	s.early[t] = struct{}{}
+	return l
 }
 
 // drop forgets a lease that is over, and returns it; nil: the session had it not.

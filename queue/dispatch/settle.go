@@ -115,11 +115,7 @@ func (w *worker) letGo(p queue.Policy, settlements []queue.Settlement, results [
 // end of the store, or of the patience of a drain or a consumer.
 func (r *Runner) trySettle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
 	for told := false; !r.hasFailed(); told = true {
-		start := r.now()
-		results, err := r.store.Settle(ctx, queue.SettleRequest{Now: start, Policy: p, Settlements: settlements})
-		if err == nil && r.observer.Settled != nil {
-			r.observer.Settled(results, r.now().Sub(start))
-		}
+		results, err := r.settleOnce(ctx, p, settlements)
 		if !errors.Is(err, queue.ErrNoRoom) {
 			return results, err
 		}
@@ -131,6 +127,16 @@ func (r *Runner) trySettle(ctx context.Context, p queue.Policy, settlements []qu
 		}
 	}
 	return nil, r.failure
+}
+
+// settleOnce asks once.
+func (r *Runner) settleOnce(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
+	start := r.now()
+	results, err := r.store.Settle(ctx, queue.SettleRequest{Now: start, Policy: p, Settlements: settlements})
+	if err == nil && r.observer.Settled != nil {
+		r.observer.Settled(results, r.now().Sub(start))
+	}
+	return results, err
 }
 
 // pauseFor waits; false: it was not worth waiting to the end.
