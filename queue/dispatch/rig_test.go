@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,7 +190,8 @@ func (g *rig) wantRaised(want ...string) {
 }
 
 // submissions makes lines of a notation: "a1@A" is message a1 of key A with a
-// variance, for review; "a1@A=0" has none and resolves itself.
+// variance, for review; "a1@A=0" has none and resolves itself; "a1@A+4096" is that
+// much longer.
 func submissions(t testing.TB, specs ...string) []queue.Submission {
 	t.Helper()
 	out := make([]queue.Submission, len(specs))
@@ -200,8 +202,10 @@ func submissions(t testing.TB, specs ...string) []queue.Submission {
 			amount = "0.00"
 		}
 		id, key, _ := strings.Cut(spec, "@")
-		line := fmt.Appendf(nil, `{"idempotency_key":%q,"trace_id":%q,"partition_key":%q,"ledger_entity":"E","match_decision":"PARTIAL","variance_amount":%q}`,
-			id, "t-"+id, key, amount)
+		key, longer, _ := strings.Cut(key, "+")
+		more, _ := strconv.Atoi(longer)
+		line := fmt.Appendf(nil, `{"idempotency_key":%q,"trace_id":%q,"partition_key":%q,"ledger_entity":"E","match_decision":"PARTIAL","variance_amount":%q,"more":%q}`,
+			id, "t-"+id, key, amount, strings.Repeat("x", more))
 		m, err := queue.ParseLine(line)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +321,28 @@ type frail struct {
 	queue.Store
 	mu     sync.Mutex
 	before func(verb string) error // nil: nothing
+	once   map[string]func()       // after the next call of a verb
 	calls  map[string]int
+}
+
+// after runs f once, when the store has answered a call and before its caller knows.
+func (s *frail) after(verb string, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.once == nil {
+		s.once = map[string]func(){}
+	}
+	s.once[verb] = f
+}
+
+func (s *frail) answered(verb string) {
+	s.mu.Lock()
+	f := s.once[verb]
+	delete(s.once, verb)
+	s.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // on makes every call meet f first.
@@ -368,6 +393,7 @@ func (s *frail) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimRes
 	if err := s.meet("claim"); err != nil {
 		return queue.ClaimResult{}, err
 	}
+	defer s.answered("claim")
 	return s.Store.Claim(ctx, r)
 }
 
@@ -390,4 +416,19 @@ func (s *frail) Reclaim(ctx context.Context, r queue.ReclaimRequest) ([]queue.Re
 		return nil, err
 	}
 	return s.Store.Reclaim(ctx, r)
+}
+
+func (s *frail) TakeOver(ctx context.Context, r queue.TakeOverRequest) (queue.TakeOverResult, error) {
+	if err := s.meet("take over"); err != nil {
+		return queue.TakeOverResult{}, err
+	}
+	defer s.answered("take over")
+	return s.Store.TakeOver(ctx, r)
+}
+
+func (s *frail) Note(ctx context.Context, now time.Time, records []queue.Record) error {
+	if err := s.meet("note"); err != nil {
+		return err
+	}
+	return s.Store.Note(ctx, now, records)
 }
