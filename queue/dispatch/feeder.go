@@ -23,10 +23,8 @@ type feeder struct {
 	first, round int
 	// due is when time alone changes what can be claimed, as the last claim said.
 	due time.Time
-	// firstSeat is the consumer that is asked for first; spillAt is when the next one
-	// will have had no room for so long that others are asked for its keys.
+	// firstSeat is the consumer that is asked for first.
 	firstSeat int
-	spillAt   time.Time
 }
 
 // claimant is who work is claimed for.
@@ -258,8 +256,8 @@ func (r *Runner) claimable() (pure, effects queue.RouteSet) {
 // which there was no message, waits for one.
 func (f *feeder) untilNext(next, now time.Time) time.Duration {
 	r, pause := f.r, idleWait
-	if !f.spillAt.IsZero() {
-		pause = min(pause, f.spillAt.Sub(now))
+	if at := f.nextSpill(now); !at.IsZero() {
+		pause = min(pause, at.Sub(now))
 	}
 	if !next.IsZero() {
 		pause = min(pause, next.Sub(now))

@@ -26,7 +26,6 @@ type offered struct {
 // share of the slots of its routes, and for what others have had no room for.
 func (f *feeder) offer(a *asking, now time.Time) {
 	r := f.r
-	f.spillAt = time.Time{}
 	seats, left := r.desk.attached(), r.leftToConsumers()
 	if len(seats) == 0 || left == 0 {
 		return
@@ -55,7 +54,7 @@ func (f *feeder) offer(a *asking, now time.Time) {
 
 // spilled returns, for each route, the slots that every consumer may be asked for:
 // those of consumers that have had more work than room for a while, and those of keys
-// that one has put back. It notes when the next consumer will have had.
+// that one has put back.
 func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]partition.SlotSet) {
 	opened := f.r.desk.openedAt(now)
 	for i := range slots {
@@ -66,13 +65,7 @@ func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]
 		if at.room() == 0 && at.fullSince.IsZero() {
 			at.fullSince = now
 		}
-		if at.fullSince.IsZero() {
-			continue
-		}
-		if due := at.fullSince.Add(spillAfter); due.After(now) {
-			if f.spillAt.IsZero() || due.Before(f.spillAt) {
-				f.spillAt = due
-			}
+		if at.fullSince.IsZero() || now.Sub(at.fullSince) < spillAfter {
 			continue
 		}
 		for i := range slots {
@@ -80,6 +73,18 @@ func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]
 		}
 	}
 	return slots
+}
+
+// nextSpill is when the next consumer will have had no room for so long that others are
+// asked for its keys; zero: none will.
+func (f *feeder) nextSpill(now time.Time) (next time.Time) {
+	for _, at := range f.r.desk.attached() {
+		due := at.fullSince.Add(spillAfter)
+		if !at.fullSince.IsZero() && due.After(now) && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
+	return next
 }
 
 // addConsumer asks for one consumer: at once for both routes if its slots are the same
