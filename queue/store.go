@@ -97,6 +97,12 @@ type Store interface {
 	// let go of records that no archive holds.
 	Archived(ctx context.Context, a Action, i ArchiveInfo) error
 
+	// Expire forgets what has been kept for long enough, in one bounded step; see
+	// [ExpireRequest]. A key that was settled longer ago than r.Ledger is accepted as
+	// new when it comes again; open and dead ones are always remembered. It leaves one
+	// TRIMMED if it forgot anything.
+	Expire(ctx context.Context, r ExpireRequest) (ExpireResult, error)
+
 	// Note writes records of the system (ATTACHED, DRAINED, …) to the trail.
 	Note(ctx context.Context, now time.Time, records []Record) error
 
@@ -186,7 +192,7 @@ type StoreStatus struct {
 	Done, Dead, Discarded          int64
 	Quarantined                    int64 // of the dead: lines that a gate refused
 	OpenKeys, HeldKeys             int64
-	LedgerKeys                     int64
+	LedgerKeys                     int64 // remembered: not those that have expired
 	LastSeq                        uint64
 	Head                           Head
 	Records                        uint64 // in the trail

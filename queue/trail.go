@@ -242,6 +242,28 @@ func StartedRecord(r *StartRequest, found StartResult) Record {
 	return Record{Event: EventStarted, TS: r.Now, Detail: detail}
 }
 
+// Trimmed is what TRIMMED says was let go of.
+type Trimmed struct {
+	// Keys is how many idempotency keys were forgotten, all of them settled by records
+	// up to number SettledTo. Each may be accepted again as new.
+	Keys      int64  `json:"keys,omitempty"`
+	SettledTo uint64 `json:"settled_to,omitempty"`
+}
+
+// TrimmedRecord: retention has let go of something.
+func TrimmedRecord(now time.Time, t Trimmed) Record {
+	detail, err := json.Marshal(t)
+	if err != nil {
+		detail = nil // a struct of numbers always marshals
+	}
+	return Record{Event: EventTrimmed, TS: now, Detail: detail}
+}
+
+// ReadTrimmed returns what a TRIMMED record says; ok is false for any other.
+func ReadTrimmed(r *Record) (t Trimmed, ok bool) {
+	return t, r.Event == EventTrimmed && json.Unmarshal(r.Detail, &t) == nil
+}
+
 // RestoredRecord: an older file or an archive was taken into service on purpose, and
 // what it was known by.
 func RestoredRecord(r *StartRequest) Record {

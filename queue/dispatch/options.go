@@ -33,6 +33,7 @@ type Settings struct {
 	RejectWhenFull bool // else lines wait for room
 	ConsumerLag    time.Duration
 	DrainTimeout   time.Duration
+	Retention      queue.Retention
 }
 
 // Options says what a Runner works with.
@@ -109,6 +110,8 @@ type Observer struct {
 	Answered func(route queue.Route, verb queue.Verb)
 	// Settled: the store took answers, after so long a call.
 	Settled func(results []queue.SettleResult, took time.Duration)
+	// Expired: the store took a step of retention, or could not (err).
+	Expired func(did queue.ExpireResult, err error)
 	// Raised: one of the codes of the mission, or HANDLER_UNAVAILABLE. It is
 	// logged already.
 	Raised func(code queue.Code, route queue.Route)

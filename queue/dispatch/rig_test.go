@@ -323,6 +323,8 @@ type frail struct {
 	before func(verb string) error // nil: nothing
 	once   map[string]func()       // after the next call of a verb
 	calls  map[string]int
+
+	expired func(queue.ExpireRequest, *queue.ExpireResult) // nil: nothing
 }
 
 // after runs f once, when the store has answered a call and before its caller knows.
@@ -431,4 +433,15 @@ func (s *frail) Note(ctx context.Context, now time.Time, records []queue.Record)
 		return err
 	}
 	return s.Store.Note(ctx, now, records)
+}
+
+func (s *frail) Expire(ctx context.Context, r queue.ExpireRequest) (queue.ExpireResult, error) {
+	if err := s.meet("expire"); err != nil {
+		return queue.ExpireResult{}, err
+	}
+	res, err := s.Store.Expire(ctx, r)
+	if s.expired != nil {
+		s.expired(r, &res)
+	}
+	return res, err
 }

@@ -123,6 +123,7 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	}
 	taking.Go(func() { (&feeder{r: r, shift: s}).run(stop) })
 	taking.Go(func() { r.watch(stop) })
+	taking.Go(func() { r.expire(stop) })
 	keeping, endKeeping := context.WithCancel(lasting)
 	defer endKeeping()
 	keeper.Go(func() { r.keepLeases(keeping) })

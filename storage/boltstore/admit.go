@@ -138,13 +138,11 @@ func (a *admission) run(receipts []queue.Receipt) error {
 		if a.r.Lines[i].Fault != nil {
 			continue
 		}
-		e, ok, err := a.recall(a.lines[i].entry.Key)
+		e, err := a.recall(a.lines[i].entry.Key)
 		if err != nil {
 			return fmt.Errorf("look up line %d: %w", i+1, err)
 		}
-		if ok {
-			known[i] = e
-		}
+		known[i] = e
 	}
 	for i := range a.lines {
 		receipt, err := a.line(i, known[i])
@@ -166,8 +164,8 @@ func (a *admission) line(i int, e ledger.Entry) (queue.Receipt, error) {
 		e = newer // perhaps accepted by an earlier line of this request
 	}
 	switch {
-	case e.Seq == 0 || e.State == ledger.StateForgotten:
-		return a.accept(sub, p)
+	case !a.t.taken(e):
+		return a.accept(sub, p, e)
 	case e.Fingerprint == p.entry.Fingerprint:
 		return a.duplicate(e)
 	}
@@ -195,8 +193,9 @@ func (a *admission) duplicate(e ledger.Entry) (queue.Receipt, error) {
 	return r, nil
 }
 
-// accept takes a new message into the order, or keeps it until its time.
-func (a *admission) accept(sub *queue.Submission, p *prepared) (queue.Receipt, error) {
+// accept takes a new message into the order, or keeps it until its time. before is what
+// the ledger has of its idempotency key.
+func (a *admission) accept(sub *queue.Submission, p *prepared, before ledger.Entry) (queue.Receipt, error) {
 	k := a.t.keys[p.key]
 	if a.full == "" {
 		a.full = a.noRoom(k == nil || k.open == 0)
@@ -210,8 +209,8 @@ func (a *admission) accept(sub *queue.Submission, p *prepared) (queue.Receipt, e
 	a.room.take(len(p.record))
 	sealRecord(p.record, seq, a.r.Now)
 	p.stored.Seq = seq
-	p.entry.Seq, p.entry.State, p.entry.New = seq, ledger.StateOpen, true
-	a.remember(p.entry)
+	p.entry.Seq = seq
+	a.claimKey(p.entry, before)
 	a.record(queue.AcceptedRecord(a.r.Now, &p.stored, m.Route, m.NotBefore, sub.LineBytes, sub.LineHash, a.r.Peer))
 	receipt := queue.Receipt{Status: queue.Accepted, Seq: seq}
 	if m.NotBefore.After(a.r.Now) {

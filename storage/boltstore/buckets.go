@@ -14,6 +14,7 @@ var (
 	bucketParked    = []byte("parked")    // key hash ‖ place → nothing: messages kept out of the window
 	bucketDead      = []byte("dead")      // seq → dead letter
 	bucketHeld      = []byte("held")      // partition key → operator's hold
+	bucketEpochs    = []byte("epochs")    // number → epoch that has ended
 	bucketAudit     = []byte("audit")     // block number → block of the trail
 
 	// bucketTrailIndex: number of a span's last block → what is in the span. It only
@@ -24,7 +25,7 @@ var (
 // allBuckets is what a new file gets; the ledger adds its own.
 var allBuckets = [][]byte{
 	bucketMeta, bucketBacklog, bucketScheduled, bucketTimed, bucketFlight,
-	bucketParked, bucketDead, bucketHeld, bucketAudit,
+	bucketParked, bucketDead, bucketHeld, bucketAudit, bucketEpochs,
 }
 
 // Names in the meta bucket.
@@ -35,6 +36,7 @@ var (
 	metaCounters = []byte("counters") // see counters.go
 	metaTally    = []byte("tally")    // see tally.go
 	metaConfig   = []byte("config")   // the configuration in force, JSON
+	metaService  = []byte("service")  // see epoch.go
 	metaPause    = []byte("pause")    // present while claims are paused, JSON
 	metaClean    = []byte("clean")    // present when the last process closed the store
 	metaArchive  = []byte("archive")  // present in an archive copy
@@ -51,7 +53,7 @@ const appendFill = 0.95
 
 // buckets are the buckets of one transaction, looked up once.
 type buckets struct {
-	meta, backlog, scheduled, timed, flight, parked, dead, held, audit *bolt.Bucket
+	meta, backlog, scheduled, timed, flight, parked, dead, held, audit, epochs *bolt.Bucket
 }
 
 func bucketsOf(tx *bolt.Tx) buckets {
@@ -60,8 +62,9 @@ func bucketsOf(tx *bolt.Tx) buckets {
 		scheduled: tx.Bucket(bucketScheduled), timed: tx.Bucket(bucketTimed),
 		flight: tx.Bucket(bucketFlight), parked: tx.Bucket(bucketParked),
 		dead: tx.Bucket(bucketDead), held: tx.Bucket(bucketHeld), audit: tx.Bucket(bucketAudit),
+		epochs: tx.Bucket(bucketEpochs),
 	}
-	for _, appended := range []*bolt.Bucket{b.backlog, b.audit} {
+	for _, appended := range []*bolt.Bucket{b.backlog, b.audit, b.epochs} {
 		if appended != nil {
 			appended.FillPercent = appendFill
 		}

@@ -19,11 +19,14 @@ type counters struct {
 	lastN     uint64     // number of the last record
 	done      int64
 	discarded int64
+
+	remembered int64 // idempotency keys, without those that have expired
+	settled    int64 // of them: settled in the present epoch
 }
 
 const (
 	countersVersion = 1
-	countersSize    = 1 + 4 + 3*8 + 4 + 8 + 32 + 3*8
+	countersSize    = 1 + 4 + 3*8 + 4 + 8 + 32 + 5*8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -42,6 +45,8 @@ func (c *counters) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, c.lastN)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.done))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.discarded))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.remembered))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.settled))
 	binary.BigEndian.PutUint32(dst[start+1:], crc32.Checksum(dst[start+5:], castagnoli))
 	return dst
 }
@@ -64,5 +69,6 @@ func parseCounters(b []byte) (c counters, err error) {
 	c.head.Block = next()
 	b = b[copy(c.head.Hash[:], b):]
 	c.lastN, c.done, c.discarded = next(), int64(next()), int64(next())
+	c.remembered, c.settled = int64(next()), int64(next())
 	return c, nil
 }

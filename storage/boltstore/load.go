@@ -18,9 +18,9 @@ import (
 // and fills the window as far as it reaches. progress may be nil.
 func load(tx *bolt.Tx, secret [32]byte, o *Options, progress func(done int64)) (*tables, error) {
 	t := newTables(secret, o)
-	l := loader{txn: &txn{t: t, tx: tx, b: bucketsOf(tx)}, progress: progress}
+	l := loader{txn: &txn{t: t, tx: tx, b: bucketsOf(tx)}, openLedger: o.ledger, progress: progress}
 	for _, step := range [...]func() error{
-		l.counters, l.archived, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish, l.tally, l.spans,
+		l.counters, l.service, l.archived, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish, l.tally, l.spans,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("load: %w", err)
@@ -33,10 +33,11 @@ func load(tx *bolt.Tx, secret [32]byte, o *Options, progress func(done int64)) (
 // store; none of those that it calls writes.
 type loader struct {
 	*txn
-	progress func(done int64)
-	filing   bool
-	first    map[keyHash]queue.Place // the first parked place of each key that has any
-	order    []*key                  // keys in the order of their heads
+	progress   func(done int64)
+	openLedger func(*bolt.Tx) (*ledger.Ledger, error)
+	filing     bool
+	first      map[keyHash]queue.Place // the first parked place of each key that has any
+	order      []*key                  // keys in the order of their heads
 }
 
 func (l *loader) counters() (err error) {
@@ -50,9 +51,10 @@ func (l *loader) archived() (err error) {
 }
 
 func (l *loader) ledgerHead() (err error) {
-	if l.t.ledger, err = ledger.Open(l.tx); err != nil {
+	if l.t.ledger, err = l.openLedger(l.tx); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
+	l.t.ledger.SetKeep(l.t.taken)
 	return nil
 }
 

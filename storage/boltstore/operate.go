@@ -139,21 +139,22 @@ func (x *txn) replayLine(a *queue.Action, d *deadLetter) (queue.ActionResult, er
 	if err != nil {
 		return refused(queue.CodePoison, err.Error())
 	}
-	e, known, err := x.recall(ledger.KeyOf(x.t.secret, m.IdempotencyKey))
+	e, err := x.recall(ledger.KeyOf(x.t.secret, m.IdempotencyKey))
 	if err != nil {
 		return queue.ActionResult{}, err
 	}
-	if known && e.State != ledger.StateForgotten {
+	if x.t.taken(e) {
 		return refused(queue.CodeConflict, fmt.Sprintf("its idempotency key is that of seq %d", e.Seq))
 	}
 	if err := x.exhume(d); err != nil {
 		return queue.ActionResult{}, err
 	}
-	return queue.ActionResult{Seq: d.seq}, x.admitReplayed(a, d, &m)
+	return queue.ActionResult{Seq: d.seq}, x.admitReplayed(a, d, &m, e)
 }
 
-// admitReplayed takes a replayed line into the order under its old seq.
-func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, m *queue.Message) error {
+// admitReplayed takes a replayed line into the order under its old seq; before is what
+// the ledger has of its idempotency key.
+func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, m *queue.Message, before ledger.Entry) error {
 	stored := queue.StoredOf(d.seq, m)
 	x.record(queue.ReplayedRecord(&stored, a))
 	peer := queue.Peer{}
@@ -161,7 +162,7 @@ func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, m *queue.Message) er
 		peer = *a.Peer
 	}
 	x.record(queue.AcceptedRecord(a.Now, &stored, m.Route, m.NotBefore, d.meta.LineBytes, d.line, peer))
-	x.mark(&stored, func(e *ledger.Entry) { e.State, e.New = ledger.StateOpen, true })
+	x.claimKey(ledgerEntry(x.t.secret, &stored), before)
 	key := hashKey(x.t.secret, m.PartitionKey)
 	rec := appendRecord(nil, m, key)
 	sealRecord(rec, d.seq, a.Now)

@@ -39,7 +39,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 	return queue.StoreStatus{
 		Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
 		Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
-		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.ledger.Live(),
+		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Origin: queue.Origin(s.id), Paused: t.pause,
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside,
@@ -91,8 +91,8 @@ func (s *Store) Head(ctx context.Context) (h queue.Head, err error) {
 // Find returns the seq of an idempotency key; see [queue.Reader].
 func (s *Store) Find(ctx context.Context, idempotencyKey string) (seq uint64, err error) {
 	err = s.look(ctx, func(x *txn) error {
-		e, ok, err := x.recall(ledger.KeyOf(s.secret, idempotencyKey))
-		if err == nil && (!ok || e.State == ledger.StateForgotten) {
+		e, err := x.recall(ledger.KeyOf(s.secret, idempotencyKey))
+		if err == nil && !x.t.taken(e) {
 			return queue.ErrNotFound
 		}
 		seq = e.Seq

@@ -46,7 +46,7 @@ func (a *admission) noRoom(newKey bool) queue.Saturation {
 		return queue.FullBacklog
 	case newKey && l.MaxOpenKeys > 0 && t.depth.keys >= l.MaxOpenKeys:
 		return queue.FullOpenKeys
-	case l.MaxLedgerKeys > 0 && t.ledger.Live()+a.newKeys >= l.MaxLedgerKeys:
+	case l.MaxLedgerKeys > 0 && t.count.remembered >= l.MaxLedgerKeys:
 		return queue.FullLedger
 	}
 	return a.room.forBytes(l)

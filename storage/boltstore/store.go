@@ -39,7 +39,8 @@ type Options struct {
 	Progress func(step string, done, total int64)
 
 	readOnly bool
-	spans    spanLimits // zero: defaultSpans
+	spans    spanLimits                             // zero: defaultSpans
+	ledger   func(*bolt.Tx) (*ledger.Ledger, error) // nil: ledger.Open
 }
 
 // Report is what opening found, for the log.
@@ -117,6 +118,9 @@ func open(o Options, readOnly bool) (*Store, error) {
 	}
 	if o.spans == (spanLimits{}) {
 		o.spans = defaultSpans
+	}
+	if o.ledger == nil {
+		o.ledger = ledger.Open
 	}
 	o.readOnly = readOnly
 	f, err := dbfile.Open(dbfile.Options{

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
 	"breakwater/storage/memstore"
 	"breakwater/storage/storetest"
 )
@@ -99,7 +100,14 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-func TestModel(t *testing.T) { storetest.RunModel(t, openModel, openHarness(0)) }
+// TestModel compares with a ledger so small that it seals, merges and sweeps all the
+// time.
+func TestModel(t *testing.T) {
+	storetest.RunModel(t, openModel, func(t testing.TB, o storetest.Options) storetest.Harness {
+		h := newHarness(t, Options{ledger: ledger.OpenSmall, Committed: o.Committed})
+		return storetest.Harness{Store: h.store, Crash: h.crash, Reopen: h.reopen, Close: h.close}
+	})
+}
 
 // openModel opens the model.
 func openModel(_ testing.TB, o storetest.Options) storetest.Harness {

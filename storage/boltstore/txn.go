@@ -24,10 +24,10 @@ type txn struct {
 	ledger []ledger.Entry // entries to put, in order …
 	// … and the newest of them by key, for who must see them before that.
 	pending map[ledger.Key]ledger.Entry
-	newKeys int64   // what they change in the number of keys that are remembered
-	room    room    // what limits compare with
-	dirty   bool    // something was written that leaves no record
-	clocks  []clock // of the flights whose lease or wait it ends, as they were
+	room    room                  // what limits compare with
+	dirty   bool                  // something was written that leaves no record
+	tidied  []*queue.ExpireResult // of requests: the ledger is tidied when it has its entries
+	clocks  []clock               // of the flights whose lease or wait it ends, as they were
 
 	// Duplicates answered in this transaction, for its one DUPLICATE_SKIPPED.
 	skipped     int
@@ -62,22 +62,47 @@ func (x *txn) skip(of uint64, now time.Time) {
 
 // remember queues a ledger entry; all are put together before the commit.
 func (x *txn) remember(e ledger.Entry) {
-	x.ledger = append(x.ledger, e)
-	switch {
-	case e.New:
-		x.newKeys++
-	case e.State == ledger.StateForgotten:
-		x.newKeys--
+	switch e.State {
+	case ledger.StateDone, ledger.StateDiscarded:
+		e.Epoch = uint32(x.t.service.Epoch)
+		x.t.count.settled++
+	case ledger.StateForgotten:
+		x.t.count.remembered--
 	}
+	x.ledger = append(x.ledger, e)
 	x.pending[e.Key] = e
 }
 
-// recall reads a ledger entry, those of this transaction included.
-func (x *txn) recall(k ledger.Key) (ledger.Entry, bool, error) {
+// claimKey queues the first entry of an idempotency key that nobody has, or has any
+// more; before is what recall said of it.
+func (x *txn) claimKey(e, before ledger.Entry) {
+	e.State = ledger.StateOpen
+	// The ledger counts the keys that it has, also those that have expired.
+	e.New = before.Seq == 0 || before.State == ledger.StateForgotten
+	x.t.count.remembered++
+	x.remember(e)
+}
+
+// recall reads a ledger entry, those of this transaction included; its Seq is zero if
+// there is none. Whether its key is still somebody's, taken says.
+func (x *txn) recall(k ledger.Key) (e ledger.Entry, err error) {
 	if e, ok := x.pending[k]; ok {
-		return e, true, nil
+		return e, nil
 	}
-	return x.t.ledger.Get(x.tx, k)
+	e, _, err = x.t.ledger.Get(x.tx, k)
+	return e, err
+}
+
+// taken reports whether the key of an entry is a message's: not one that was given up
+// with its dead letter, or settled so long ago that it is forgotten.
+func (t *tables) taken(e ledger.Entry) bool {
+	switch e.State {
+	case ledger.StateOpen, ledger.StateDead:
+		return true
+	case ledger.StateDone, ledger.StateDiscarded:
+		return !t.service.Lapsed(uint64(e.Epoch))
+	}
+	return false
 }
 
 // ends notes the clock of a flight before its lease or wait ends, in case this
@@ -111,6 +136,11 @@ func (x *txn) finish() error {
 	}
 	if err := x.t.ledger.Put(x.tx, x.ledger); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)
+	}
+	if len(x.tidied) > 0 {
+		if err := x.tidy(); err != nil {
+			return err
+		}
 	}
 	if x.skipped > 0 {
 		x.record(queue.SkippedRecord(x.skippedAt, x.skipped, x.skippedSeqs))

@@ -97,7 +97,7 @@ func (s *state) discardEntry(m *message, a *queue.Action) {
 		return
 	}
 	e := s.ledger[m.IdempotencyKey]
-	e.state, e.settledAt = queue.Discarded, micros(a.Now)
+	s.endKey(e, queue.Discarded, a.Now)
 }
 
 // unblock ends a dead letter's hold on its key.

@@ -51,6 +51,7 @@ type entry struct {
 	state     queue.State
 	outcome   string
 	settledAt time.Time
+	epoch     uint64 // in which it was settled
 }
 
 // token returns the right to settle the present delivery.

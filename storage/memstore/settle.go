@@ -102,7 +102,8 @@ func unusable(a *queue.Settlement) string {
 func (s *state) ack(now time.Time, m *message, a *queue.Settlement) {
 	s.record(queue.DecidedRecord(now, &m.Stored, m.holding(), a))
 	e := s.ledger[m.IdempotencyKey]
-	e.state, e.outcome, e.settledAt = queue.Done, a.Outcome, micros(now)
+	e.outcome = a.Outcome
+	s.endKey(e, queue.Done, now)
 	s.done++
 	delete(s.open, m.Seq)
 	s.leave(m)

@@ -62,6 +62,9 @@ type state struct {
 	config   json.RawMessage
 	archived queue.ArchiveMark
 	clean    bool // the last process closed the store
+	service  queue.Service
+	epochs   []queue.Epoch // that have ended, and whose keys are remembered
+	settled  int64         // keys, in the present epoch
 
 	blocks []queue.Block // the trail, from the genesis
 	lastN  uint64
@@ -84,6 +87,8 @@ func New(o Options) *Store {
 		ledger: map[string]*entry{},
 		keys:   map[string]*key{},
 		clean:  true, // nobody has left it in disorder
+
+		service: queue.Service{Epoch: 1, Kept: 1},
 	}}
 }
 

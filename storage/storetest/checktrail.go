@@ -12,7 +12,8 @@ import (
 // that it can be read at once.
 //
 //   - records are numbered without gaps, and seqs given in order without gaps;
-//   - an idempotency key is accepted once, until a discard has freed it (P2);
+//   - an idempotency key is accepted once, until a discard has freed it or TRIMMED says
+//     that it was forgotten (P2);
 //   - a message is decided at most once, and nothing follows (P3);
 //   - only who holds a lease answers, and a message has one holder (P4);
 //   - all leases of a key have one owner, and nothing is dispatched or decided
@@ -59,6 +60,7 @@ type traced struct {
 	counted   int    // deliveries that count so far
 	failed    int
 	decisions int
+	settled   uint64 // the record that ended it
 }
 
 // tracedKey is a partition key of the picture.
@@ -114,6 +116,8 @@ func (p *picture) play(r *queue.Record) {
 		for _, seq := range r.Seqs {
 			p.require(p.messages[seq] != nil, r, "names seq %d, which was never given", seq)
 		}
+	case queue.EventTrimmed:
+		p.trimmed(r)
 	case queue.EventAccepted:
 		p.accept(r)
 	case queue.EventQuarantined:
@@ -162,6 +166,21 @@ func (p *picture) quarantine(r *queue.Record) {
 	}
 }
 
+// trimmed frees the keys that were forgotten.
+func (p *picture) trimmed(r *queue.Record) {
+	t, ok := queue.ReadTrimmed(r)
+	p.require(ok, r, "does not say of what")
+	p.require(t.SettledTo < r.N, r, "is of records to come")
+	gone := int64(0)
+	for key, seq := range p.accepted {
+		if m := p.messages[seq]; m.state == ended && m.settled <= t.SettledTo {
+			delete(p.accepted, key)
+			gone++
+		}
+	}
+	p.require(gone == t.Keys, r, "says that %d keys were forgotten, it were %d", t.Keys, gone)
+}
+
 // place gives a message its place in its key.
 func (p *picture) place(r *queue.Record, m *traced, place queue.Place) {
 	m.place, m.opened = place, r.N
@@ -195,7 +214,7 @@ func (p *picture) ofMessage(r *queue.Record) {
 		m.state, m.counted, m.failed, m.opened = placed, 0, 0, r.N
 	case queue.EventDiscarded:
 		p.require(m.state == dead, r, "it was not dead")
-		m.state = ended
+		m.state, m.settled = ended, r.N
 		if r.Note != "" && p.accepted[m.first.IdempotencyKey] == r.Seq {
 			delete(p.accepted, m.first.IdempotencyKey)
 		}
@@ -253,7 +272,7 @@ func (p *picture) answer(r *queue.Record, m *traced) {
 		p.nothingBefore(r, m)
 		m.decisions++
 		p.require(m.decisions == 1, r, "it was decided before")
-		m.state = ended
+		m.state, m.settled = ended, r.N
 		return
 	case queue.EventRetried:
 		m.failed++

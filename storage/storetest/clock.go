@@ -3,6 +3,8 @@ package storetest
 import (
 	"time"
 	"unsafe"
+
+	"breakwater/queue"
 )
 
 // Clock is a machine's clock in a test. Like a real one it has two hands: the
@@ -30,6 +32,14 @@ func (c *Clock) Step(d time.Duration) { c.wall = c.wall.Add(d) }
 // Boot is what a new process sees: its monotonic clock begins anew. A store that
 // kept a reading of the old one shows.
 func (c *Clock) Boot() { c.elapsed = time.Minute }
+
+// expire makes the request that a process makes at this moment; last is the elapsed
+// time at its last one, 0 if there was none, and is moved.
+func (c *Clock) expire(last *time.Duration) queue.ExpireRequest {
+	r := queue.ExpireRequest{Now: c.Now(), First: *last == 0, Passed: c.elapsed - *last}
+	*last = c.elapsed
+	return r
+}
 
 // Now returns the time with a reading of the monotonic clock.
 //

@@ -72,6 +72,7 @@ func Run(t *testing.T, open Open) {
 		{"letters", letterPromises},
 		{"operator", operatorPromises},
 		{"archived", archivedPromises},
+		{"expire", expirePromises},
 		{"read", readPromises},
 		{"trail", trailPromises},
 		{"lives", lifePromises},

@@ -86,8 +86,9 @@ type machine struct {
 
 	given   []held // every delivery there ever was
 	copies  []queue.ArchiveInfo
-	fresh   int    // idempotency keys used so far
-	told    uint64 // records compared so far
+	fresh   int           // idempotency keys used so far
+	told    uint64        // records compared so far
+	expired time.Duration // elapsed time at the last Expire of this process; 0: none yet
 	commits []committed
 }
 

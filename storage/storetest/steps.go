@@ -35,6 +35,7 @@ var verbs = map[string]func(*machine, *choices){
 	"note":      (*machine).stepNote,
 	"exception": (*machine).stepException,
 	"archive":   (*machine).stepArchive,
+	"expire":    (*machine).stepExpire,
 }
 
 // weighted lists the verbs as often as they are to be drawn: mostly what a day
@@ -47,7 +48,7 @@ var weighted = func() (out []string) {
 		{"rest", 1}, {"admit", 9}, {"claim", 12}, {"settle", 12}, {"pass", 8}, {"reclaim", 3}, {"extend", 2},
 		{"take over", 1}, {"revoke", 2},
 		{"replay", 3}, {"discard", 2}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
-		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1},
+		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1}, {"expire", 4},
 	} {
 		out = append(out, slices.Repeat([]string{w.verb}, w.n)...)
 	}
@@ -78,6 +79,7 @@ func (m *machine) restart(how func(Harness) queue.Store, restored bool) {
 		m.stores[i] = how(h)
 	}
 	m.clock.Boot()
+	m.expired = 0
 	m.start(restored)
 }
 
@@ -399,5 +401,19 @@ func (m *machine) stepException(c *choices) {
 		x, err := s.Exception(m.ctx, seq)
 		found, err2 := s.Find(m.ctx, id)
 		return [2]string{fmt.Sprint(x.Seq, x.State, x.TraceID, err != nil), fmt.Sprint(found, err2 != nil)}, nil
+	})
+}
+
+// stepExpire is a step of retention; what is kept for how long is a reload away.
+func (m *machine) stepExpire(c *choices) {
+	m.Helper()
+	r := m.clock.expire(&m.expired)
+	r.Epoch = of(c, 0, 5*time.Second, 20*time.Second)
+	r.Ledger = of(c, 30*time.Second, 5*time.Second, 2*time.Minute, 0)
+	m.Logf("  %s passed, epochs of %s, keys for %s", r.Passed, r.Epoch, r.Ledger)
+	all(m, "expire", func(s queue.Store) (queue.ExpireResult, error) {
+		res, err := s.Expire(m.ctx, r)
+		res.More = false // a store may have work of its own
+		return res, err
 	})
 }

@@ -24,6 +24,8 @@ type world struct {
 	limits  queue.Limits
 	peer    queue.Peer
 	commits []told
+
+	expired time.Duration // elapsed time at the last Expire of this process; 0: none yet
 }
 
 // told is what a store's observer was told.
@@ -161,7 +163,7 @@ func (w *world) startWith(r queue.StartRequest) queue.StartResult {
 func (w *world) crash() queue.StartResult {
 	w.Helper()
 	w.store = w.h.Crash()
-	w.clock.Boot()
+	w.boot()
 	return w.start()
 }
 
@@ -169,8 +171,14 @@ func (w *world) crash() queue.StartResult {
 func (w *world) reopen() queue.StartResult {
 	w.Helper()
 	w.store = w.h.Reopen()
-	w.clock.Boot()
+	w.boot()
 	return w.start()
+}
+
+// boot is what a new process does not know.
+func (w *world) boot() {
+	w.clock.Boot()
+	w.expired = 0
 }
 
 func (w *world) status() queue.StoreStatus {

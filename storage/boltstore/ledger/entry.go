@@ -94,6 +94,7 @@ type Entry struct {
 	New         bool   // first entry of a key that is absent or Forgotten: counts it; Put only, Get never returns it
 	Outcome     string // at most MaxOutcome bytes, once done
 	SettledAt   int64  // unix microseconds, 0 while open
+	Epoch       uint32 // of the store's life, in which it was settled; 0 while open
 }
 
 // check refuses what could not be read back as it was written.
@@ -109,15 +110,16 @@ func (e *Entry) check() error {
 
 // record is an entry as stored, in the log, in heads and in blocks alike:
 //
-//	key 16 | fingerprint 16 | members 5×2 | seq 8 | state 1 [ settledAt 8 | n 1 | outcome n ]
+//	key 16 | fingerprint 16 | members 5×2 | seq 8 | state 1 [ settledAt 8 | epoch 4 | n 1 | outcome n ]
 //
 // Numbers are big-endian. The state byte carries two flags: tailed says that
 // the bracketed part follows, fresh that Entry.New was set (read by log replay).
 type record []byte
 
 const (
-	recordFixed = 51                           // bytes up to and including the state
-	recordMax   = recordFixed + 9 + MaxOutcome // bytes of the longest record
+	recordFixed = 51                                    // bytes up to and including the state
+	recordTail  = 13                                    // bytes of the bracketed part, less the outcome
+	recordMax   = recordFixed + recordTail + MaxOutcome // bytes of the longest record
 
 	stateByte  = recordFixed - 1
 	stateMask  = 0x0f
@@ -137,11 +139,12 @@ func appendRecord(b []byte, e *Entry) []byte {
 	if e.New {
 		state |= flagFresh
 	}
-	if e.SettledAt == 0 && e.Outcome == "" {
+	if e.SettledAt == 0 && e.Epoch == 0 && e.Outcome == "" {
 		return append(b, state)
 	}
 	b = append(b, state|flagTailed)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.SettledAt))
+	b = binary.BigEndian.AppendUint32(b, e.Epoch)
 	b = append(b, byte(len(e.Outcome)))
 	return append(b, e.Outcome...)
 }
@@ -154,10 +157,10 @@ func cutRecord(b []byte) (r record, rest []byte, ok bool) {
 	}
 	n := recordFixed
 	if b[stateByte]&flagTailed != 0 {
-		if len(b) < recordFixed+9 {
+		if len(b) < recordFixed+recordTail {
 			return nil, nil, false
 		}
-		n += 9 + int(b[recordFixed+8])
+		n += recordTail + int(b[recordFixed+recordTail-1])
 	}
 	if len(b) < n {
 		return nil, nil, false
@@ -193,7 +196,8 @@ func (r record) entry() Entry {
 	}
 	if r[stateByte]&flagTailed != 0 {
 		e.SettledAt = int64(binary.BigEndian.Uint64(r[recordFixed:]))
-		e.Outcome = string(r[recordFixed+9:])
+		e.Epoch = binary.BigEndian.Uint32(r[recordFixed+8:])
+		e.Outcome = string(r[recordFixed+recordTail:])
 	}
 	return e
 }

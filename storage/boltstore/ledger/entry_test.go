@@ -62,10 +62,10 @@ func TestRecord(t *testing.T) {
 	t.Run("keeps_its_stored_form", func(t *testing.T) {
 		e := Entry{
 			Key: Key{0xaa, 15: 0xab}, Fingerprint: [16]byte{0xba, 15: 0xbb}, Members: Digests{1, 2, 3, 4, 5},
-			Seq: 42, State: StateDone, New: true, Outcome: "OK", SettledAt: 7,
+			Seq: 42, State: StateDone, New: true, Outcome: "OK", SettledAt: 7, Epoch: 9,
 		}
 		want := "aa0000000000000000000000000000ab" + "ba0000000000000000000000000000bb" +
-			"00010002000300040005" + "000000000000002a" + "c2" + "0000000000000007" + "02" + "4f4b"
+			"00010002000300040005" + "000000000000002a" + "c2" + "0000000000000007" + "00000009" + "02" + "4f4b"
 		if got := hex.EncodeToString(appendRecord(nil, &e)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -45,6 +45,14 @@ func defaultSizes() sizes {
 	}
 }
 
+// smallSizes make a few hundred entries go through every kind of step.
+func smallSizes() sizes {
+	return sizes{
+		headKeys: 40, headBytes: 4096, logValue: 300, block: 300, runRecords: 20,
+		fanIn: 4, topTier: 3, maxSegments: 16, pace: 12, minStep: 1,
+	}
+}
+
 // Ledger is the idempotency ledger of one open file. It is not safe for
 // concurrent use: it belongs to the committer.
 type Ledger struct {
@@ -62,6 +70,7 @@ type Ledger struct {
 	frozenEnd uint64 // log values in [floor, frozenEnd) are in the frozen head
 	live      int64
 	sweep     bool  // asked for and not begun
+	swept     int64 // keys that had expired when it was asked for last
 	owed      int   // bytes of work that Put owes, see pace
 	written   int64 // bytes of blocks written since Open
 }
@@ -81,6 +90,10 @@ func Init(tx *bolt.Tx) error {
 // manifest or log value is an error that matches queue.ErrDamaged. tx may be
 // read-only as long as only Get, Walk and Check are called.
 func Open(tx *bolt.Tx) (*Ledger, error) { return openSized(tx, defaultSizes()) }
+
+// OpenSmall is Open with limits so small that a few hundred entries are sealed and
+// merged: for tests of what stands above it.
+func OpenSmall(tx *bolt.Tx) (*Ledger, error) { return openSized(tx, smallSizes()) }
 
 func openSized(tx *bolt.Tx, s sizes) (*Ledger, error) {
 	l := &Ledger{sizes: s}
@@ -155,7 +168,7 @@ func (l *Ledger) putValue(tx *bolt.Tx, entries []Entry) (int, error) {
 	}
 	value := make([]byte, crcLen, l.sizes.logValue)
 	n := 0
-	for n < len(entries) && (n == 0 || len(value)+recordFixed+9+len(entries[n].Outcome) <= l.sizes.logValue) {
+	for n < len(entries) && (n == 0 || len(value)+recordFixed+recordTail+len(entries[n].Outcome) <= l.sizes.logValue) {
 		at := len(value)
 		value = appendRecord(value, &entries[n])
 		l.active.put(value[at:])
@@ -178,7 +191,7 @@ func (l *Ledger) Reload(tx *bolt.Tx) error {
 	}
 	l.nextID, l.floor, l.frozenEnd, l.owed = m.NextID, m.Floor, m.Frozen, 0
 	l.nextLog, l.live = m.Floor, m.Live
-	l.segments, l.jobs, l.repairs, l.sweep = nil, nil, nil, false
+	l.segments, l.jobs, l.repairs, l.sweep, l.swept = nil, nil, nil, false, 0
 	for _, line := range m.Segments {
 		s := &segment{id: line.ID, tier: line.Tier}
 		s.filter.grow(line.Records)

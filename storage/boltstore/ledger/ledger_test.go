@@ -12,14 +12,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// smallSizes make a few hundred entries go through every kind of step.
-func smallSizes() sizes {
-	return sizes{
-		headKeys: 40, headBytes: 4096, logValue: 300, block: 300, runRecords: 20,
-		fanIn: 4, topTier: 3, maxSegments: 16, pace: 12, minStep: 1,
-	}
-}
-
 // newDB returns an empty bbolt file with a ledger in it. Syncs are left out:
 // these tests are about what a transaction holds, not about the disk.
 func newDB(t testing.TB) *bolt.DB {
@@ -45,7 +37,7 @@ func entryOf(n int, state State, seq uint64) Entry {
 	e := Entry{Key: numbered(n), Seq: seq, State: state, Members: Digests{uint16(n), 2, 3, 4, uint16(seq)}}
 	e.Fingerprint[0] = byte(seq)
 	if state == StateDone || state == StateDiscarded {
-		e.SettledAt = int64(seq) * 1000
+		e.SettledAt, e.Epoch = int64(seq)*1000, uint32(seq/7)
 		e.Outcome = "APPROVED_BY_SOMEONE"[:seq%20]
 	}
 	return e

@@ -134,11 +134,32 @@ func (l *Ledger) begin(level, tier int, inputs []uint64) {
 	slices.SortFunc(l.jobs, func(a, b *job) int { return cmp.Compare(a.level, b.level) })
 }
 
+// sweepShare and sweepHeads say when a sweep is worth its writing: when an eighth of
+// the keys, and as many as a quarter of a head holds, have expired since the last one.
+const (
+	sweepShare = 8
+	sweepHeads = 4
+)
+
+// Tidy is Maintain for a ledger of which only so many keys are remembered, and, when
+// there is nothing else to do and enough of the others, begins to sweep them out.
+func (l *Ledger) Tidy(tx *bolt.Tx, budget int, remembered int64) (busy bool, err error) {
+	if busy, err = l.Maintain(tx, budget); busy || err != nil {
+		return busy, err
+	}
+	expired := l.live - remembered
+	l.swept = min(l.swept, expired) // what a sweep did not come to, it need not be asked for again
+	if expired-l.swept <= max(l.live/sweepShare, int64(l.sizes.headKeys/sweepHeads)) {
+		return false, nil
+	}
+	l.swept = expired
+	return true, l.Sweep(tx)
+}
+
 // Sweep asks for a round of retention without waiting for the next merge: the
 // head is sealed, and the oldest tier, where most of what has expired lies, is
 // rewritten, all in the bounded steps of Put and Maintain. It costs as much as a
-// merge of that tier, so it is for when Live comes near its limit, or once a
-// day; a crash before the rewriting begins forgets the request.
+// merge of that tier; a crash before the rewriting begins forgets the request.
 func (l *Ledger) Sweep(tx *bolt.Tx) error {
 	l.sweep = true
 	if l.active.keys > 0 {
