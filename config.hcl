@@ -106,8 +106,10 @@ queue {
 
 # The memory of what has been settled: it makes a retry or a replay from upstream harmless.
 ledger {
-  # How long a settled key is to be remembered, from its settlement: 1 h to 100 years. Not in
-  # this version yet: it has no effect, and every key is remembered for ever.
+  # How long a settled key is remembered, from its settlement: 1 h to 100 years. Afterwards the
+  # same line is accepted as new, and run again: longer than anybody upstream may repeat it. Keys
+  # that are not settled are always remembered. Counted in hours of service: a clock that is set
+  # forward shortens it by a day at most, and by an eighth.
   retention_h = 8760
 
   # Remembered keys: 1 to 1000000000. Beyond it the store counts as full.

@@ -7,7 +7,7 @@ import "time"
 // The age of a settled key is not a difference of two readings of the wall clock: one
 // that was set forward by ten years would forget everything at once, and then whatever
 // a producer sends again would be run again. It is counted in time in service, which
-// no clock can make more than it was (see [Service]).
+// no clock can make more than it was (see [Uptime]).
 //
 // So that no key needs a moment of its own, the life of a store is cut into epochs.
 // What is settled, and each record of the trail, belongs to the epoch in which it was
@@ -54,8 +54,8 @@ type ExpireResult struct {
 	More bool
 }
 
-// Service is how long a store has been in service, and which epoch that makes.
-type Service struct {
+// Uptime is how long a store has been in service, and which epoch that makes.
+type Uptime struct {
 	Total time.Duration // in whole microseconds
 	Seen  time.Time     // wall clock of the last request; zero: there was none
 	Epoch uint64        // the present one, from 1
@@ -67,13 +67,13 @@ type Service struct {
 // Epoch is one that has ended.
 type Epoch struct {
 	Number  uint64
-	Ended   time.Duration // [Service.Total] then
+	Ended   time.Duration // [Uptime.Total] then
 	LastN   uint64        // the last record that may belong to it
 	Settled int64         // keys that were settled in it
 }
 
 // Advance counts the time since the request before.
-func (s *Service) Advance(r *ExpireRequest) {
+func (s *Uptime) Advance(r *ExpireRequest) {
 	passed := max(r.Passed, 0)
 	if r.First {
 		passed = 0
@@ -95,7 +95,7 @@ func (r *ExpireRequest) maxStop() time.Duration {
 
 // End ends the present epoch if it is long enough and anything was recorded in it. lastN
 // is the number of the record written last, settled how many keys were settled in it.
-func (s *Service) End(r *ExpireRequest, lastN uint64, settled int64) (e Epoch, ended bool) {
+func (s *Uptime) End(r *ExpireRequest, lastN uint64, settled int64) (e Epoch, ended bool) {
 	if s.Total-s.Began < r.Epoch || lastN == s.LastN {
 		return Epoch{}, false
 	}
@@ -106,9 +106,9 @@ func (s *Service) End(r *ExpireRequest, lastN uint64, settled int64) (e Epoch, e
 
 // Over reports whether what belongs to an epoch is older than it is to be kept; keep
 // zero is for ever.
-func (s *Service) Over(e *Epoch, keep time.Duration) bool {
+func (s *Uptime) Over(e *Epoch, keep time.Duration) bool {
 	return keep > 0 && s.Total-e.Ended >= keep
 }
 
 // Lapsed reports whether a key that was settled in an epoch is forgotten.
-func (s *Service) Lapsed(epoch uint64) bool { return epoch < s.Kept }
+func (s *Uptime) Lapsed(epoch uint64) bool { return epoch < s.Kept }

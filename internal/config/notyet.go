@@ -13,7 +13,6 @@ func (c Config) notYet() (found []finding) {
 		changed bool
 		hint    string
 	}{
-		{"ledger.retention_h", c.Ledger.Retention != usual.Ledger.Retention, "every key is remembered for ever"},
 		{"audit.retention_h", c.Audit.Retention != usual.Audit.Retention, "every record stays for ever"},
 		{"audit.require_archive", c.Audit.RequireArchive != usual.Audit.RequireArchive, "every record stays for ever"},
 		{"queue.max_lease_timeout_ms", c.Queue.MaxLeaseTimeout != usual.Queue.MaxLeaseTimeout, "there are no consumers to ask for leases"},

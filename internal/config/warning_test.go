@@ -86,7 +86,6 @@ func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
 
 func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
 	for _, one := range []struct{ name, text, want string }{
-		{"retention of keys", "ledger {\n  retention_h = 1\n}\n", "config.hcl:2: ledger.retention_h has no effect"},
 		{"retention of records", "audit {\n  retention_h = 1\n}\n", "config.hcl:2: audit.retention_h has no effect"},
 		{"expiry without a copy", "audit {\n  require_archive = false\n}\n", "config.hcl:2: audit.require_archive has no effect"},
 		{"consumers' leases", "queue {\n  max_lease_timeout_ms = 30000\n}\n", "config.hcl:2: queue.max_lease_timeout_ms has no effect"},

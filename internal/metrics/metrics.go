@@ -70,6 +70,8 @@ type Metrics struct {
 	settlements   []prometheus.Counter   // by resultIndex
 	raised        []prometheus.Counter   // by codeIndex
 	dropped       prometheus.Counter
+	expired       prometheus.Counter
+	unexpired     prometheus.Counter
 }
 
 // New returns a Metrics with a registry of its own, all its series at zero.
@@ -91,6 +93,7 @@ func New(o Options) *Metrics {
 	}
 	m.admit, m.settle = m.histogram(admitSeconds), m.histogram(settleSeconds)
 	m.dropped = m.counter(receiptsDroppedTotal)
+	m.expired, m.unexpired = m.counter(keysExpiredTotal), m.counter(retentionFailuresTotal)
 	m.registry.MustRegister(
 		newStatusCollector(o), newEdgeCollector(o),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -152,6 +155,15 @@ func (m *Metrics) Settled(settled []queue.SettleResult, took time.Duration) {
 // Raised: a code was raised. The route is not a label here: the log line names it,
 // and CONSUMER_LAG has breakwater_oldest_ready_seconds.
 func (m *Metrics) Raised(code queue.Code, _ queue.Route) { m.raised[codeIndex(code)].Inc() }
+
+// Expired: the store took a step of retention, or could not.
+func (m *Metrics) Expired(did queue.ExpireResult, err error) {
+	if err != nil {
+		m.unexpired.Inc()
+		return
+	}
+	m.expired.Add(float64(max(did.Keys, 0)))
+}
 
 // ReceiptsDropped: so many receipts were not sent, as their producer did not read.
 func (m *Metrics) ReceiptsDropped(n int) { m.dropped.Add(float64(max(n, 0))) }

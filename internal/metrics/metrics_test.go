@@ -118,6 +118,8 @@ func feed(m *Metrics) {
 	m.Answered(queue.RouteReview, queue.Hold)
 	m.Settled([]queue.SettleResult{{}, {}, {Code: queue.CodeExpired}, {Code: queue.CodeAlreadySettled}, {Code: queue.CodeUsage}}, time.Millisecond)
 	m.Raised(queue.CodePoison, queue.RouteReview)
+	m.Expired(queue.ExpireResult{Keys: 5}, nil)
+	m.Expired(queue.ExpireResult{}, queue.ErrNoRoom)
 	m.Raised("SOMETHING_NEW", "")
 	m.ReceiptsDropped(5)
 	m.ReceiptsDropped(-1)

@@ -52,6 +52,10 @@ var (
 		Help: "Answers as the store took them: applied, or why they changed nothing."}
 	raisedTotal = Description{Name: "breakwater_raised_total", Kind: Counter, Labels: []string{"code"},
 		Help: "Codes raised; each was logged with the ids of the exception it concerns."}
+	keysExpiredTotal = Description{Name: "breakwater_ledger_keys_expired_total", Kind: Counter,
+		Help: "Settled idempotency keys that retention has forgotten."}
+	retentionFailuresTotal = Description{Name: "breakwater_retention_failures_total", Kind: Counter,
+		Help: "Steps of retention that could do nothing; each is tried again."}
 	receiptsDroppedTotal = Description{Name: "breakwater_receipts_dropped_total", Kind: Counter,
 		Help: "Receipts not sent, as their producer did not read; its lines were stored."}
 	streamSkippedTotal = Description{Name: "breakwater_stream_skipped_total", Kind: Counter,
@@ -106,7 +110,7 @@ var (
 func Names() []Description {
 	return []Description{
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
-		answersTotal, settlementsTotal, settleSeconds, raisedTotal, receiptsDroppedTotal, streamSkippedTotal,
+		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		storeUp, exceptions, endedTotal, quarantined, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
 		storeFileBytes, storeFreeBytes, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,

@@ -73,7 +73,7 @@ func TestExpire(t *testing.T) {
 		g.store.expired = func(_ queue.ExpireRequest, res *queue.ExpireResult) {
 			at = append(at, time.Now())
 			if len(at)%4 != 0 { // three times in four there is more
-				time.Sleep(20 * time.Millisecond)
+				<-time.After(20 * time.Millisecond)
 				res.More = true
 			}
 		}

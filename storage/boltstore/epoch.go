@@ -9,7 +9,7 @@ import (
 	"breakwater/queue"
 )
 
-// What retention counts by (see queue.Service) is two things in the file. Under
+// What retention counts by (see queue.Uptime) is two things in the file. Under
 // "service" in bucket meta, big-endian:
 //
 //	offset  0  version
@@ -37,7 +37,7 @@ const (
 )
 
 // appendService encodes a store's time in service.
-func appendService(dst []byte, s *queue.Service) []byte {
+func appendService(dst []byte, s *queue.Uptime) []byte {
 	start := len(dst)
 	dst = append(dst, serviceVersion, 0, 0, 0, 0)
 	seen := int64(0)
@@ -55,15 +55,15 @@ func appendService(dst []byte, s *queue.Service) []byte {
 
 // parseService decodes what appendService wrote; nothing is a store that has never
 // been asked to expire anything.
-func parseService(b []byte) (s queue.Service, err error) {
+func parseService(b []byte) (s queue.Uptime, err error) {
 	if b == nil {
-		return queue.Service{Epoch: 1, Kept: 1}, nil
+		return queue.Uptime{Epoch: 1, Kept: 1}, nil
 	}
 	if len(b) != serviceSize || b[0] != serviceVersion || binary.BigEndian.Uint32(b[1:]) != crc32.Checksum(b[5:], castagnoli) {
 		return s, fmt.Errorf("%w: the time in service in bucket meta", queue.ErrDamaged)
 	}
 	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[5+8*i:]) }
-	s = queue.Service{Total: inMicros(n(0)), Epoch: n(2), Began: inMicros(n(3)), LastN: n(4), Kept: n(5)}
+	s = queue.Uptime{Total: inMicros(n(0)), Epoch: n(2), Began: inMicros(n(3)), LastN: n(4), Kept: n(5)}
 	if n(1) != 0 {
 		s.Seen = micros(n(1))
 	}

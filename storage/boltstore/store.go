@@ -171,8 +171,13 @@ func (s *Store) admitFile(readOnly bool) error {
 				return err
 			}
 		}
-		s.t, err = load(tx, s.secret, &s.options, s.loadProgress)
-		return err
+		if s.t, err = load(tx, s.secret, &s.options, s.loadProgress); err != nil {
+			return err
+		}
+		for _, damage := range s.t.ledger.Repaired() {
+			s.report.Warnings = append(s.report.Warnings, "the ledger: "+damage.Error()+"; it was made anew")
+		}
+		return nil
 	})
 	if err != nil || readOnly {
 		return err

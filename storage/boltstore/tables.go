@@ -14,7 +14,7 @@ type tables struct {
 	secret  [32]byte
 	count   counters
 	ledger  *ledger.Ledger
-	service queue.Service
+	service queue.Uptime
 	keys    map[keyHash]*key
 	flights map[uint64]*flight
 	ready   *shelves

@@ -62,7 +62,7 @@ type state struct {
 	config   json.RawMessage
 	archived queue.ArchiveMark
 	clean    bool // the last process closed the store
-	service  queue.Service
+	service  queue.Uptime
 	epochs   []queue.Epoch // that have ended, and whose keys are remembered
 	settled  int64         // keys, in the present epoch
 
@@ -88,7 +88,7 @@ func New(o Options) *Store {
 		keys:   map[string]*key{},
 		clean:  true, // nobody has left it in disorder
 
-		service: queue.Service{Epoch: 1, Kept: 1},
+		service: queue.Uptime{Epoch: 1, Kept: 1},
 	}}
 }
 
