@@ -34,6 +34,9 @@ func (x *Exception) Fold(r *Record) {
 		}
 	case EventDeadLettered:
 		x.State, x.Code, x.Reason, x.DeadAt = Dead, r.Code, r.Reason, r.TS
+		x.Deaths++
+	case EventEdited:
+		x.Stored, x.EditedHash = r.stored(), r.LineSHA256
 	case EventReplayed:
 		x.State, x.Deliveries, x.FailedAttempts = Ready, 0, 0
 		x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}
@@ -49,15 +52,13 @@ func (x *Exception) Fold(r *Record) {
 // begin takes what the first record of a message says. A replayed quarantined
 // line has both a QUARANTINED and, later, an ACCEPTED record.
 func (x *Exception) begin(r *Record) {
-	x.Stored = Stored{
-		Seq: r.Seq, IdempotencyKey: r.IdempotencyKey, TraceID: r.TraceID,
-		PartitionKey: r.PartitionKey, LedgerEntity: r.LedgerEntity,
-		Decision: r.MatchDecision, Amount: r.Amount, Currency: r.Currency,
-		SourceHash: r.SourceHash,
+	x.Stored, x.AcceptedAt = r.stored(), r.TS
+	if x.EditedHash == (Hash{}) { // else the line that was sent came before
+		x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256
 	}
-	x.LineBytes, x.LineHash, x.AcceptedAt = r.LineBytes, r.LineSHA256, r.TS
 	x.Route = r.Route
 	if r.Event == EventQuarantined {
+		x.Deaths++
 		x.State, x.Code, x.Reason = Dead, r.Code, r.Reason
 		x.Field, x.Of, x.DeadAt = r.Field, r.Of, r.TS
 		return
@@ -67,6 +68,16 @@ func (x *Exception) begin(r *Record) {
 		x.State = Scheduled
 	} else {
 		x.State, x.Place = Ready, Place{Seq: r.Seq}
+	}
+}
+
+// stored is what a record that carries all of a message's members says of it.
+func (r *Record) stored() Stored {
+	return Stored{
+		Seq: r.Seq, IdempotencyKey: r.IdempotencyKey, TraceID: r.TraceID,
+		PartitionKey: r.PartitionKey, LedgerEntity: r.LedgerEntity,
+		Decision: r.MatchDecision, Amount: r.Amount, Currency: r.Currency,
+		SourceHash: r.SourceHash,
 	}
 }
 

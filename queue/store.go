@@ -81,6 +81,12 @@ type Store interface {
 	Replay(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
 	Discard(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
 
+	// Edit gives dead letters new content, each judged by the gates first. The line
+	// as it was sent is kept beside it. From then on whatever was or is the content
+	// of such a message is answered as a duplicate of it. Each edit has its own
+	// result; one that is refused changes nothing.
+	Edit(ctx context.Context, a Action, edits []Edit) ([]EditResult, error)
+
 	// HoldKeys makes keys wait until ReleaseKeys undoes it (and only it).
 	HoldKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 	ReleaseKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
@@ -221,7 +227,8 @@ type OldestReady struct {
 	Message    Summary
 }
 
-// Exception is a message as people look at it.
+// Exception is a message as people look at it. The members and the line are those it
+// has now; of one that was edited, Sent is the line as it was sent.
 type Exception struct {
 	Stored
 	State          State
@@ -230,10 +237,13 @@ type Exception struct {
 	Priority       uint8
 	NotBefore      time.Time
 	AcceptedAt     time.Time
-	LineBytes      int64
-	LineHash       Hash
-	Deliveries     int
-	FailedAttempts int
+	LineBytes      int64 // of the line as it was sent
+	LineHash       Hash  // of the same
+	Sent           []byte
+	EditedHash     Hash      // of Line, if that is not the line that was sent
+	Deaths         int       // how often it has become a dead letter
+	Deliveries     int       // since it was accepted, or replayed
+	FailedAttempts int       // the same
 	Owner          string    // Leased: who holds it
 	Deadline       time.Time // Leased
 	DueAt          time.Time // Held by backoff or until a time; Scheduled

@@ -8,6 +8,7 @@ type story struct {
 	wrong  func(r *Record, format string, args ...any)
 	seq    uint64 // given last
 	live   map[uint64]*traced
+	sent   map[uint64][16]byte // of those that were edited: of the hash of the line as it was sent
 	keys   map[string]*tracedKey
 	held   map[string]bool // keys that an operator holds
 	paused bool
@@ -30,6 +31,7 @@ const (
 	tracedAccepted    = 1 << iota // it has an ACCEPTED record
 	tracedQuarantined             // it has a QUARANTINED record
 	tracedStored                  // found in the buckets
+	tracedEdited                  // its line is not the one that was sent: story.sent
 )
 
 // lineMark is what is kept of a line's hash.
@@ -76,7 +78,7 @@ func (k *tracedKey) first() *traced {
 
 // begin forgets everything.
 func (s *story) begin(wrong func(*Record, string, ...any)) {
-	*s = story{wrong: wrong, live: map[uint64]*traced{}, keys: map[string]*tracedKey{}, held: map[string]bool{}}
+	*s = story{wrong: wrong, live: map[uint64]*traced{}, sent: map[uint64][16]byte{}, keys: map[string]*tracedKey{}, held: map[string]bool{}}
 }
 
 // count adds up what became of the messages.
@@ -137,6 +139,8 @@ func (s *story) first(r *Record) {
 		s.live[r.Seq] = m
 	} else if r.Event == EventQuarantined || m.state != Ready || !m.at().IsZero() {
 		s.wrong(r, "the message was accepted before")
+	} else if lineMark(r.LineSHA256) != m.line {
+		s.wrong(r, "its line is not the one that was replayed")
 	}
 	s.adopt(m, r.PartitionKey)
 	m.line = lineMark(r.LineSHA256)
@@ -187,6 +191,7 @@ func (s *story) disown(m *traced) {
 func (s *story) forget(seq uint64, m *traced) {
 	s.disown(m)
 	delete(s.live, seq)
+	delete(s.sent, seq)
 }
 
 // enter gives a message its place in the order of its key.
@@ -300,14 +305,20 @@ func (s *story) answer(r *Record, m *traced) {
 	}
 }
 
-// edit takes the content that a dead letter was given.
+// edit takes the content that a dead letter was given. Each edit is of the line that
+// the last one left; the first is of the line that was sent.
 func (s *story) edit(r *Record, m *traced) {
 	if m.state != Dead {
 		s.wrong(r, "the message was %s", m.state)
 	}
-	if r.LineSHA256 != (Hash{}) {
-		m.line = lineMark(r.LineSHA256)
+	if was, ok := r.EditOf(); !ok || lineMark(was) != m.line {
+		s.wrong(r, "it is an edit of another line than the message had")
 	}
+	if m.flags&tracedEdited == 0 {
+		m.flags |= tracedEdited
+		s.sent[r.Seq] = m.line
+	}
+	m.line = lineMark(r.LineSHA256)
 	if m.at().IsZero() {
 		s.adopt(m, r.PartitionKey)
 	} else if r.PartitionKey != m.key.name {

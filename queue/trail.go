@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -204,6 +205,69 @@ func DiscardedRecord(s *Stored, a *Action) Record {
 		r.Note = "its idempotency key may be used again"
 	}
 	return r
+}
+
+// editedContent is what EDITED says of a message before and after: its hashes, and the
+// members that differ.
+type editedContent struct {
+	SourceHash     string        `json:"source_hash,omitempty"`
+	LineSHA256     string        `json:"line_sha256"`
+	LineBytes      int64         `json:"line_bytes"`
+	IdempotencyKey string        `json:"idempotency_key,omitempty"`
+	TraceID        string        `json:"trace_id,omitempty"`
+	PartitionKey   string        `json:"partition_key,omitempty"`
+	LedgerEntity   string        `json:"ledger_entity,omitempty"`
+	MatchDecision  MatchDecision `json:"match_decision,omitempty"`
+	Amount         string        `json:"variance_amount,omitempty"`
+	Currency       string        `json:"currency,omitempty"`
+}
+
+// editedFrom is the content of s, with those members in which it is not other.
+func editedFrom(s, other *Stored, c *Content) json.RawMessage {
+	e := editedContent{LineSHA256: c.LineHash.String(), LineBytes: c.LineBytes}
+	if c.SourceHash != (Hash{}) {
+		e.SourceHash = c.SourceHash.String()
+	}
+	for _, m := range [...]struct{ to, of, is *string }{
+		{&e.IdempotencyKey, &s.IdempotencyKey, &other.IdempotencyKey},
+		{&e.TraceID, &s.TraceID, &other.TraceID},
+		{&e.PartitionKey, &s.PartitionKey, &other.PartitionKey},
+		{&e.LedgerEntity, &s.LedgerEntity, &other.LedgerEntity},
+		{(*string)(&e.MatchDecision), (*string)(&s.Decision), (*string)(&other.Decision)},
+		{&e.Amount, &s.Amount, &other.Amount},
+		{&e.Currency, &s.Currency, &other.Currency},
+	} {
+		if *m.of != *m.is {
+			*m.to = *m.of
+		}
+	}
+	doc, err := json.Marshal(&e)
+	if err != nil {
+		return nil // a struct of strings and numbers always marshals
+	}
+	return doc
+}
+
+// EditedRecord: a person gave a dead letter other content. It names the message as it
+// is now, with what every hash can be recomputed from; before and after have both
+// contents' hashes and the members in which they differ.
+func EditedRecord(was, is *Stored, before, after *Content, a *Action) Record {
+	r := acted(is.about(EventEdited, a.Now), a)
+	r.IdempotencyKey, r.LedgerEntity, r.Currency = is.IdempotencyKey, is.LedgerEntity, is.Currency
+	r.LineBytes, r.LineSHA256 = after.LineBytes, after.LineHash
+	r.Before, r.After = editedFrom(was, is, before), editedFrom(is, was, after)
+	return r
+}
+
+// EditOf returns the SHA-256 of the line that an EDITED record took the place of; ok is
+// false if it does not say.
+func (r *Record) EditOf() (h Hash, ok bool) {
+	var was editedContent
+	if json.Unmarshal(r.Before, &was) != nil {
+		return h, false
+	}
+	b, err := hex.DecodeString(was.LineSHA256)
+	return h, err == nil && copy(h[:], b) == len(h) && len(b) == len(h)
 }
 
 // KeyRecord: an operator held a partition key, or released it (EventKeyHeld,

@@ -101,20 +101,52 @@ func (v *Verifier) traces() bool { return v.chain.Broken() == nil && v.out.Untra
 // not compared. On a live store a message may have come or gone since the trail was
 // read, and is passed over; on a copy (VerifyOptions.Buckets) that is a finding.
 func (v *Verifier) Stored(s *Stored) {
-	if !v.traces() {
-		return
-	}
-	m := v.story.live[s.Seq]
+	m := v.found(s)
 	if m == nil {
-		if v.o.Buckets {
-			v.Report(Finding{Seq: s.Seq, What: "it is stored, but the trail says that it is settled or was never accepted"})
-		}
 		return
 	}
-	m.flags |= tracedStored
-	if s.Line != nil && lineMark(LineHash(s.Line)) != m.line {
+	if v.o.Buckets && m.flags&tracedEdited != 0 {
+		v.Report(Finding{Seq: s.Seq, What: "it was edited, but the line that was sent is not stored"})
+	} else if s.Line != nil && lineMark(LineHash(s.Line)) != m.line {
 		v.Report(Finding{Seq: s.Seq, What: "its stored line is not the one that was accepted"})
 	}
+}
+
+// StoredEdit is Stored for a message that was edited: sent is the line as it was sent,
+// nil if only a part of it is kept, and hash what is stored as its SHA-256. What it
+// was edited to is only compared on a copy: it may have been edited again since the
+// trail was read.
+func (v *Verifier) StoredEdit(s *Stored, hash Hash, sent []byte) {
+	m := v.found(s)
+	if m == nil {
+		return
+	}
+	first, edited := m.line, m.flags&tracedEdited != 0
+	if edited {
+		first = v.story.sent[s.Seq]
+	}
+	switch {
+	case lineMark(hash) != first || sent != nil && LineHash(sent) != hash:
+		v.Report(Finding{Seq: s.Seq, What: "the line kept beside its edited one is not the one that was sent"})
+	case v.o.Buckets && (!edited || lineMark(LineHash(s.Line)) != m.line):
+		v.Report(Finding{Seq: s.Seq, What: "its stored line is not the one that the trail says it was edited to"})
+	}
+}
+
+// found is what the trail says of a message that is stored; nil if it is not to be
+// compared.
+func (v *Verifier) found(s *Stored) *traced {
+	if !v.traces() {
+		return nil
+	}
+	m := v.story.live[s.Seq]
+	switch {
+	case m != nil:
+		m.flags |= tracedStored
+	case v.o.Buckets:
+		v.Report(Finding{Seq: s.Seq, What: "it is stored, but the trail says that it is settled or was never accepted"})
+	}
+	return m
 }
 
 // Result ends the verification.

@@ -88,6 +88,11 @@ func (readOnly) Discard(context.Context, queue.Action, []uint64) ([]queue.Action
 	return nil, ErrReadOnly
 }
 
+// Edit is refused.
+func (readOnly) Edit(context.Context, queue.Action, []queue.Edit) ([]queue.EditResult, error) {
+	return nil, ErrReadOnly
+}
+
 // HoldKeys is refused.
 func (readOnly) HoldKeys(context.Context, queue.Action, []string) ([]queue.ActionResult, error) {
 	return nil, ErrReadOnly

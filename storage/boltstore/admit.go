@@ -158,18 +158,44 @@ func (a *admission) run(receipts []queue.Receipt) error {
 func (a *admission) line(i int, e ledger.Entry) (queue.Receipt, error) {
 	sub, p := &a.r.Lines[i], &a.lines[i]
 	if sub.Fault != nil {
+		if of, ok, err := a.follow(a.lineName(sub.LineHash)); err != nil || ok {
+			return a.duplicateOf(of, err)
+		}
 		return a.quarantine(sub, p)
 	}
 	if newer, ok := a.pending[p.entry.Key]; ok {
 		e = newer // perhaps accepted by an earlier line of this request
 	}
-	switch {
-	case !a.t.taken(e):
-		return a.accept(sub, p, e)
-	case e.Fingerprint == p.entry.Fingerprint:
+	free := !a.t.taken(e)
+	if !free && e.Fingerprint == p.entry.Fingerprint {
 		return a.duplicate(e)
 	}
+	if of, ok, err := a.former(sub, p); err != nil || ok {
+		return a.duplicateOf(of, err)
+	}
+	if free {
+		return a.accept(sub, p, e)
+	}
 	return a.conflict(sub, p, e)
+}
+
+// former finds the message whose content this was before it was edited.
+func (a *admission) former(sub *queue.Submission, p *prepared) (of ledger.Entry, ok bool, err error) {
+	if a.b.aliases == nil {
+		return of, false, nil
+	}
+	if of, ok, err = a.follow(a.lineName(sub.LineHash)); err != nil || ok {
+		return of, ok, err
+	}
+	return a.follow(a.contentName(p.entry.Key, p.entry.Fingerprint))
+}
+
+// duplicateOf is duplicate after a look-up that may have failed.
+func (a *admission) duplicateOf(of ledger.Entry, err error) (queue.Receipt, error) {
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	return a.duplicate(of)
 }
 
 // duplicate answers with the state of the first.
@@ -209,7 +235,7 @@ func (a *admission) accept(sub *queue.Submission, p *prepared, before ledger.Ent
 	a.room.take(len(p.record))
 	sealRecord(p.record, seq, a.r.Now)
 	p.stored.Seq = seq
-	p.entry.Seq = seq
+	p.entry.Seq, p.entry.State = seq, ledger.StateOpen
 	a.claimKey(p.entry, before)
 	a.record(queue.AcceptedRecord(a.r.Now, &p.stored, m.Route, m.NotBefore, sub.LineBytes, sub.LineHash, a.r.Peer))
 	receipt := queue.Receipt{Status: queue.Accepted, Seq: seq}

@@ -17,6 +17,10 @@ var (
 	bucketEpochs    = []byte("epochs")    // number → epoch that has ended
 	bucketAudit     = []byte("audit")     // block number → block of the trail
 
+	// bucketAliases: hash of what a message was → what the ledger knows it by now. The
+	// first edit makes it.
+	bucketAliases = []byte("aliases")
+
 	// bucketTrailIndex: number of a span's last block → what is in the span. It only
 	// saves reading, and the first start makes it, so a file may be without.
 	bucketTrailIndex = []byte("trail_index")
@@ -54,6 +58,8 @@ const appendFill = 0.95
 // buckets are the buckets of one transaction, looked up once.
 type buckets struct {
 	meta, backlog, scheduled, timed, flight, parked, dead, held, audit, epochs *bolt.Bucket
+
+	aliases *bolt.Bucket // nil in a file in which nothing was edited
 }
 
 func bucketsOf(tx *bolt.Tx) buckets {
@@ -62,7 +68,7 @@ func bucketsOf(tx *bolt.Tx) buckets {
 		scheduled: tx.Bucket(bucketScheduled), timed: tx.Bucket(bucketTimed),
 		flight: tx.Bucket(bucketFlight), parked: tx.Bucket(bucketParked),
 		dead: tx.Bucket(bucketDead), held: tx.Bucket(bucketHeld), audit: tx.Bucket(bucketAudit),
-		epochs: tx.Bucket(bucketEpochs),
+		epochs: tx.Bucket(bucketEpochs), aliases: tx.Bucket(bucketAliases),
 	}
 	for _, appended := range []*bolt.Bucket{b.backlog, b.audit, b.epochs} {
 		if appended != nil {

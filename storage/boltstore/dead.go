@@ -15,7 +15,7 @@ import (
 //	offset 0  version
 //	       1  CRC-32C of the seq (64 bits) and of all that follows
 //	       5  flags
-//	       6  SHA-256 of the line, 32 bytes
+//	       6  SHA-256 of the line as it was sent, 32 bytes
 //	      38  length of the JSON, 32 bits
 //	      42  deadMeta as JSON
 //	       …  the record, as the backlog keeps it
@@ -34,7 +34,8 @@ const (
 	deadBlocks  = 1 << iota // its key waits for it
 	deadAtDoor              // a gate refused it: it never entered the order
 	deadDiffers             // a conflict: its idempotency key is another message's
-	deadCut                 // only the first bytes of its line are kept
+	deadCut                 // only the first bytes of the line that was sent are kept
+	deadEdited              // its record has other content than the line that was sent
 )
 
 const (
@@ -57,6 +58,13 @@ type deadMeta struct {
 
 // ordered reports whether the letter has a place to go back to.
 func (d *deadLetter) ordered() bool { return d.flags&(deadAtDoor|deadDiffers) == 0 }
+
+// owns reports whether the ledger knows the letter by its idempotency key: from the
+// door it does once the letter was edited to one of its own.
+func (d *deadLetter) owns() bool { return d.ordered() || d.flags&deadEdited != 0 }
+
+// repeats reports whether the same line sent again is answered with this letter.
+func (d *deadLetter) repeats() bool { return !d.owns() }
 
 // place is where the letter goes back to; zero if it never was in the order.
 func (d *deadLetter) place() queue.Place {
@@ -123,7 +131,7 @@ func (x *txn) bury(d *deadLetter) error {
 	if d.flags&deadAtDoor != 0 {
 		x.t.quarantined++
 	}
-	if !d.ordered() {
+	if d.repeats() {
 		x.t.letters[letterOf(d.line)] = int64(d.seq)
 	}
 	return x.b.dead.Put(seqKey(d.seq), b)

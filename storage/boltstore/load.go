@@ -88,7 +88,7 @@ func (l *loader) letters() error {
 		if d.flags&deadAtDoor != 0 {
 			l.t.quarantined++
 		}
-		if !d.ordered() {
+		if d.repeats() {
 			l.t.letters[letterOf(d.line)] = int64(d.seq)
 		}
 		if d.flags&deadBlocks == 0 {

@@ -85,8 +85,12 @@ func (x *txn) replay(a *queue.Action, seq uint64) (queue.ActionResult, error) {
 	if !d.ordered() {
 		return x.replayLine(a, &d)
 	}
-	rec := append([]byte(nil), d.record...)
-	m, err := parseRecord(rec)
+	m, err := parseRecord(d.record)
+	if err != nil {
+		return queue.ActionResult{}, fmt.Errorf("dead letter %d: %w", seq, err)
+	}
+	m.past.returns++
+	rec, err := withPast(d.record, &m.past)
 	if err != nil {
 		return queue.ActionResult{}, fmt.Errorf("dead letter %d: %w", seq, err)
 	}
@@ -125,10 +129,11 @@ func (x *txn) replayLine(a *queue.Action, d *deadLetter) (queue.ActionResult, er
 	refused := func(code queue.Code, why string) (queue.ActionResult, error) {
 		return queue.ActionResult{Seq: d.seq, Code: code, Error: why}, nil
 	}
-	if d.flags&deadDiffers != 0 {
+	edited := d.flags&deadEdited != 0
+	if d.flags&deadDiffers != 0 && !edited {
 		return refused(queue.CodeConflict, "its idempotency key is another message's: edit it to a key of its own first")
 	}
-	if d.flags&deadCut != 0 {
+	if d.flags&deadCut != 0 && !edited {
 		return refused(queue.CodeUsage, "only the first bytes of its line are kept")
 	}
 	old, err := parseRecord(d.record)
@@ -143,29 +148,40 @@ func (x *txn) replayLine(a *queue.Action, d *deadLetter) (queue.ActionResult, er
 	if err != nil {
 		return queue.ActionResult{}, err
 	}
-	if x.t.taken(e) {
+	if x.t.taken(e) && e.Seq != d.seq {
 		return refused(queue.CodeConflict, fmt.Sprintf("its idempotency key is that of seq %d", e.Seq))
 	}
 	if err := x.exhume(d); err != nil {
 		return queue.ActionResult{}, err
 	}
-	return queue.ActionResult{Seq: d.seq}, x.admitReplayed(a, d, &m, e)
+	return queue.ActionResult{Seq: d.seq}, x.admitReplayed(a, d, &old, &m, e)
 }
 
 // admitReplayed takes a replayed line into the order under its old seq; before is what
 // the ledger has of its idempotency key.
-func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, m *queue.Message, before ledger.Entry) error {
-	stored := queue.StoredOf(d.seq, m)
-	x.record(queue.ReplayedRecord(&stored, a))
+func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, old *record, m *queue.Message, before ledger.Entry) error {
+	x.record(queue.ReplayedRecord(&old.msg, a))
 	peer := queue.Peer{}
 	if a.Peer != nil {
 		peer = *a.Peer
 	}
-	x.record(queue.AcceptedRecord(a.Now, &stored, m.Route, m.NotBefore, d.meta.LineBytes, d.line, peer))
-	x.claimKey(ledgerEntry(x.t.secret, &stored), before)
+	stored := queue.StoredOf(d.seq, m)
+	c := d.content(old)
+	x.record(queue.AcceptedRecord(a.Now, &stored, m.Route, m.NotBefore, c.LineBytes, c.LineHash, peer))
+	e := ledgerEntry(x.t.secret, &stored)
+	if e.State = ledger.StateOpen; d.owns() {
+		x.remember(e)
+	} else {
+		x.claimKey(e, before)
+	}
 	key := hashKey(x.t.secret, m.PartitionKey)
 	rec := appendRecord(nil, m, key)
 	sealRecord(rec, d.seq, a.Now)
+	old.past.returns++
+	rec, err := withPast(rec, &old.past)
+	if err != nil {
+		return fmt.Errorf("dead letter %d: %w", d.seq, err)
+	}
 	if m.NotBefore.After(a.Now) {
 		return x.schedule(d.seq, m.NotBefore, rec)
 	}
@@ -190,7 +206,7 @@ func (x *txn) discard(a *queue.Action, seq uint64) (queue.ActionResult, error) {
 	x.record(queue.DiscardedRecord(&m.msg, a))
 	x.t.count.discarded++
 	res := queue.ActionResult{Seq: seq}
-	if !d.ordered() {
+	if !d.owns() {
 		return res, nil
 	}
 	x.mark(&m.msg, func(e *ledger.Entry) {
@@ -199,6 +215,9 @@ func (x *txn) discard(a *queue.Action, seq uint64) (queue.ActionResult, error) {
 			e.State = ledger.StateForgotten
 		}
 	})
+	if !d.ordered() {
+		return res, nil
+	}
 	k := x.t.keyOf(m.key, partition.SlotOf(m.msg.PartitionKey))
 	x.t.lift(k)
 	k.unblock(seq)

@@ -231,10 +231,15 @@ func (x *txn) whyHeld(e *queue.Exception, k *key) {
 
 // exception is the part of a description that a record alone gives.
 func (m *record) exception() queue.Exception {
-	return queue.Exception{
+	sent := m.sent()
+	e := queue.Exception{
 		Stored: m.msg, Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
-		LineBytes: int64(len(m.msg.Line)), LineHash: queue.LineHash(m.msg.Line),
+		LineBytes: sent.bytes, LineHash: sent.hash, Deaths: m.past.returns,
 	}
+	if m.past.edited {
+		e.Sent, e.EditedHash = sent.line, queue.LineHash(m.msg.Line)
+	}
+	return e
 }
 
 // exception describes a dead letter.
@@ -249,6 +254,7 @@ func (d *deadLetter) exception() (e queue.Exception, err error) {
 	}
 	e.State, e.Place = queue.Dead, d.place()
 	e.LineBytes, e.LineHash = d.meta.LineBytes, d.line
+	e.Deaths++
 	e.Code, e.Reason, e.Field, e.Of, e.DeadAt = d.meta.Code, d.meta.Reason, d.meta.Field, d.meta.Of, d.meta.DeadAt
 	e.Deliveries, e.FailedAttempts = d.meta.Deliveries, d.meta.FailedAttempts
 	return e, nil

@@ -17,9 +17,9 @@ type keyHash [16]byte
 // record is a message as the backlog keeps it.
 //
 // Its stored form is fixed fields, then the strings, each with a 16-bit length,
-// then the line:
+// then, of one that has been a dead letter, its past, then the line:
 //
-//	offset 0  version
+//	offset 0  version: 1, or 2 if there is a past
 //	       1  CRC-32C of all that follows
 //	       5  seq, 64 bits
 //	      13  accepted at, microseconds since 1970
@@ -29,6 +29,7 @@ type keyHash [16]byte
 //	      48  source hash, 32 bytes
 //	      80  length of the strings, 32 bits
 //	      84  trace id, idempotency key, partition key, ledger entity, amount, currency
+//	       …  version 2: see past
 //	       …  the line
 //
 // Seq and time are known only to the committer, which patches them into what the
@@ -39,11 +40,13 @@ type record struct {
 	key        keyHash
 	acceptedAt time.Time
 	notBefore  time.Time
+	past       past
 	msg        queue.Stored
 }
 
 const (
 	recordVersion = 1
+	recordReturns = 2 // the version of a record that has a past
 	offCRC        = 1
 	offSeq        = 5
 	offAccepted   = 13
@@ -91,6 +94,11 @@ func routeByte(r queue.Route) byte { return byte(queue.RouteIndex(r)) }
 func sealRecord(rec []byte, seq uint64, acceptedAt time.Time) {
 	binary.BigEndian.PutUint64(rec[offSeq:], seq)
 	binary.BigEndian.PutUint64(rec[offAccepted:], uint64(acceptedAt.UnixMicro()))
+	sumRecord(rec)
+}
+
+// sumRecord sets the checksum.
+func sumRecord(rec []byte) {
 	binary.BigEndian.PutUint32(rec[offCRC:], crc32.Checksum(rec[offSeq:], castagnoli))
 }
 
@@ -104,7 +112,7 @@ type header struct {
 
 // parseHeader checks the whole record and decodes its fixed part.
 func parseHeader(rec []byte) (h header, err error) {
-	if len(rec) < recordHeader || rec[0] != recordVersion ||
+	if len(rec) < recordHeader || rec[0] != recordVersion && rec[0] != recordReturns ||
 		binary.BigEndian.Uint32(rec[offCRC:]) != crc32.Checksum(rec[offSeq:], castagnoli) {
 		return h, fmt.Errorf("%w: a record of %d bytes does not match its checksum", queue.ErrDamaged, len(rec))
 	}
@@ -133,7 +141,11 @@ func parseRecord(rec []byte) (r record, err error) {
 		n := int(text[0])<<8 | int(text[1])
 		strs[i], text = text[2:2+n], text[2+n:]
 	}
-	r = record{key: h.key, priority: h.priority, acceptedAt: micros(binary.BigEndian.Uint64(rec[offAccepted:]))}
+	before, line, err := parsePast(rec, end)
+	if err != nil {
+		return r, err
+	}
+	r = record{key: h.key, past: before, priority: h.priority, acceptedAt: micros(binary.BigEndian.Uint64(rec[offAccepted:]))}
 	if int(h.route) < len(queue.Routes) {
 		r.route = queue.Routes[h.route]
 	}
@@ -143,7 +155,7 @@ func parseRecord(rec []byte) (r record, err error) {
 	r.msg = queue.Stored{
 		Seq: h.seq, TraceID: strs[0], IdempotencyKey: strs[1], PartitionKey: strs[2],
 		LedgerEntity: strs[3], Amount: strs[4], Currency: strs[5],
-		Decision: decisions[rec[offDecision]], Line: bytes.Clone(rec[end:]),
+		Decision: decisions[rec[offDecision]], Line: bytes.Clone(line),
 	}
 	copy(r.msg.SourceHash[:], rec[offSource:])
 	return r, nil

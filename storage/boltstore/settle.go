@@ -320,12 +320,16 @@ func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *
 	if err != nil {
 		return err
 	}
-	d := deadLetter{seq: f.seq, line: queue.LineHash(m.msg.Line), record: append([]byte(nil), rec...), meta: deadMeta{
+	sent := m.sent()
+	d := deadLetter{seq: f.seq, line: sent.hash, record: append([]byte(nil), rec...), meta: deadMeta{
 		Code: code, Reason: a.Reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
-		LineBytes: int64(len(m.msg.Line)), Deliveries: f.deliveries, FailedAttempts: f.failed,
+		LineBytes: sent.bytes, Deliveries: f.deliveries, FailedAttempts: f.failed,
 	}}
 	if blocks {
 		d.flags |= deadBlocks
+	}
+	if m.past.edited {
+		d.flags |= deadEdited
 	}
 	if err := x.bury(&d); err != nil {
 		return err

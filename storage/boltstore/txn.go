@@ -40,8 +40,11 @@ func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(make([]byt
 
 // seqSum is the checksum of what is stored under a seq: with the seq, so that one
 // that lies in another's place is noticed.
-func seqSum(seq uint64, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(seqKey(seq), castagnoli), castagnoli, body)
+func seqSum(seq uint64, body []byte) uint32 { return keySum(seqKey(seq), body) }
+
+// keySum is the checksum of what is stored under a key.
+func keySum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }
 
 // record adds a record to the trail of this transaction, and to its index.
@@ -76,7 +79,6 @@ func (x *txn) remember(e ledger.Entry) {
 // claimKey queues the first entry of an idempotency key that nobody has, or has any
 // more; before is what recall said of it.
 func (x *txn) claimKey(e, before ledger.Entry) {
-	e.State = ledger.StateOpen
 	// The ledger counts the keys that it has, also those that have expired.
 	e.New = before.Seq == 0 || before.State == ledger.StateForgotten
 	x.t.count.remembered++

@@ -109,7 +109,7 @@ func (s *Store) verifyBacklog(ctx context.Context, v *queue.Verifier) error {
 				v.Report(queue.Finding{What: fmt.Sprintf("bucket %s, key %x: %v", bucket, at, err)})
 				return
 			}
-			v.Stored(&m.msg)
+			verifyLines(v, &m)
 		})
 		if err != nil {
 			return err
@@ -131,11 +131,24 @@ func (s *Store) verifyDead(ctx context.Context, v *queue.Verifier) error {
 			v.Report(queue.Finding{Seq: seq, What: fmt.Sprintf("dead letter %d: %v", seq, err)})
 			return
 		}
-		if d.flags&deadCut != 0 {
+		if d.flags&deadCut != 0 && !m.past.edited {
 			m.msg.Line = nil // its hash is of more than is kept
 		}
-		v.Stored(&m.msg)
+		verifyLines(v, &m)
 	})
+}
+
+// verifyLines compares the line of a message, and what it was edited from.
+func verifyLines(v *queue.Verifier, m *record) {
+	if !m.past.edited {
+		v.Stored(&m.msg)
+		return
+	}
+	sent := m.past.sent
+	if sent.bytes > int64(len(sent.line)) {
+		sent.line = nil
+	}
+	v.StoredEdit(&m.msg, sent.hash, sent.line)
 }
 
 // verifyLedger checks the ledger's blocks on a ledger of its own, opened on the

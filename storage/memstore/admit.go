@@ -38,17 +38,23 @@ type admission struct {
 // line judges one line.
 func (a *admission) line(l *queue.Submission) queue.Receipt {
 	if l.Fault != nil {
+		if of := a.edited(l); of != nil {
+			return a.duplicate(of)
+		}
 		if repeat, ok := a.repeat(l.LineHash); ok {
 			return repeat
 		}
 		return a.quarantine(l, &letter{code: queue.CodePoison, field: l.Fault.Field, reason: l.Fault.Reason})
 	}
 	known := a.ledger[l.Message.IdempotencyKey]
-	switch {
-	case known == nil:
-		return a.accept(l)
-	case sameContent(&known.first, &l.Message):
+	if known != nil && sameContent(&known.first, &l.Message) {
 		return a.duplicate(known)
+	}
+	if of := a.edited(l); of != nil {
+		return a.duplicate(of)
+	}
+	if known == nil {
+		return a.accept(l)
 	}
 	if repeat, ok := a.repeat(l.LineHash); ok {
 		return repeat
@@ -60,7 +66,7 @@ func (a *admission) line(l *queue.Submission) queue.Receipt {
 // repeat returns the receipt of an open letter from the door with the same bytes.
 func (a *admission) repeat(hash queue.Hash) (queue.Receipt, bool) {
 	for _, m := range a.dead {
-		if !m.inOrder() && m.lineHash == hash {
+		if !m.inOrder() && m.sent == nil && m.lineHash == hash {
 			r := letterReceipt(m)
 			r.Repeat = true
 			return r, true
@@ -105,7 +111,7 @@ func (a *admission) accept(l *queue.Submission) queue.Receipt {
 	}
 	a.lastSeq++
 	m := newMessage(a.lastSeq, l)
-	a.admit(a.r.Now, m, a.r.Peer)
+	a.admit(a.r.Now, m, m.content(), a.r.Peer)
 	return queue.Receipt{Status: queue.Accepted, Seq: m.Seq}
 }
 
@@ -117,7 +123,7 @@ func (a *admission) quarantine(l *queue.Submission, why *letter) queue.Receipt {
 	a.lastSeq++
 	m := newMessage(a.lastSeq, l)
 	why.at = micros(a.r.Now)
-	m.letter = why
+	m.letter, m.deaths = why, 1
 	a.dead[m.Seq] = m
 	a.record(queue.QuarantinedRecord(a.r.Now, &m.Stored, why.code, why.of, why.field, why.reason, m.lineBytes, m.lineHash, a.r.Peer))
 	return letterReceipt(m)

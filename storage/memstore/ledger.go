@@ -35,13 +35,13 @@ func ownStored(st queue.Stored) queue.Stored {
 }
 
 // admit makes m an open message that the ledger knows, under the seq it has.
-func (s *state) admit(now time.Time, m *message, peer queue.Peer) {
+func (s *state) admit(now time.Time, m *message, is queue.Content, peer queue.Peer) {
 	m.acceptedAt = micros(now)
 	s.open[m.Seq] = m
 	first := m.Stored
 	first.Line = nil
 	s.ledger[m.IdempotencyKey] = &entry{first: first, state: queue.Ready}
-	s.record(queue.AcceptedRecord(now, &m.Stored, m.route, m.notBefore, m.lineBytes, m.lineHash, peer))
+	s.record(queue.AcceptedRecord(now, &m.Stored, m.route, m.notBefore, is.LineBytes, is.LineHash, peer))
 	if m.notBefore.After(now) {
 		return // its place is given when it falls due
 	}

@@ -17,7 +17,7 @@ func (s *Store) Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]qu
 		case m.inOrder():
 			s.revive(m, &a)
 			return queue.ActionResult{Seq: seq}
-		case m.letter.code == queue.CodeConflict:
+		case m.letter.code == queue.CodeConflict && m.sent == nil:
 			return queue.ActionResult{Seq: seq, Code: queue.CodeConflict, Error: "its idempotency key belongs to another message"}
 		}
 		return s.readmit(m, &a)
@@ -49,24 +49,26 @@ func (s *state) readmit(m *message, a *queue.Action) queue.ActionResult {
 	refuse := func(c queue.Code, why string) queue.ActionResult {
 		return queue.ActionResult{Seq: m.Seq, Code: c, Error: why}
 	}
-	if m.lineBytes > int64(len(m.Line)) {
+	if m.sent == nil && m.lineBytes > int64(len(m.Line)) {
 		return refuse(queue.CodeUsage, "only the beginning of the line was kept")
 	}
 	parsed, err := queue.ParseLine(m.Line)
 	if err != nil {
 		return refuse(queue.CodePoison, err.Error())
 	}
-	if s.ledger[parsed.IdempotencyKey] != nil {
+	if e := s.ledger[parsed.IdempotencyKey]; e != nil && e.first.Seq != m.Seq {
 		return refuse(queue.CodeConflict, "its idempotency key belongs to another message")
 	}
 	s.record(queue.ReplayedRecord(&m.Stored, a))
 	delete(s.dead, m.Seq)
+	now := m.content()
 	opened := newMessage(m.Seq, &queue.Submission{Message: parsed, LineBytes: m.lineBytes, LineHash: m.lineHash})
+	opened.sent, opened.deaths = m.sent, m.deaths
 	peer := queue.Peer{}
 	if a.Peer != nil {
 		peer = *a.Peer
 	}
-	s.admit(a.Now, opened, peer)
+	s.admit(a.Now, opened, now, peer)
 	return queue.ActionResult{Seq: m.Seq}
 }
 
@@ -81,7 +83,7 @@ func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]q
 		s.unblock(m)
 		delete(s.dead, seq)
 		s.gone++
-		if m.inOrder() {
+		if m.inOrder() || m.sent != nil {
 			s.discardEntry(m, &a)
 			s.file(m.PartitionKey)
 		}
@@ -90,7 +92,7 @@ func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]q
 }
 
 // discardEntry ends or forgets what the ledger knows of a message. A letter that
-// never entered the order has no entry of its own.
+// never entered the order has no entry of its own until it is edited.
 func (s *state) discardEntry(m *message, a *queue.Action) {
 	if a.Forget {
 		delete(s.ledger, m.IdempotencyKey)

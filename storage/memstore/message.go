@@ -13,8 +13,10 @@ type message struct {
 	priority   uint8
 	notBefore  time.Time
 	acceptedAt time.Time // zero for a line that was never accepted
-	lineBytes  int64
+	lineBytes  int64     // of the line as it was sent
 	lineHash   queue.Hash
+	sent       []byte // that line, once Line is what it was edited to; nil before
+	deaths     int    // how often it has become a dead letter
 
 	place      queue.Place // zero: scheduled, or a letter that never entered the order
 	deliveries int         // those that count, the present one included
@@ -69,6 +71,15 @@ func (m *message) holding() queue.Holding {
 	return h
 }
 
+// content identifies what the message is now.
+func (m *message) content() queue.Content {
+	c := queue.Content{SourceHash: m.SourceHash, LineHash: m.lineHash, LineBytes: m.lineBytes}
+	if m.sent != nil {
+		c.LineHash, c.LineBytes = queue.LineHash(m.Line), int64(len(m.Line))
+	}
+	return c
+}
+
 // inOrder reports whether the message has, or had, a place.
 func (m *message) inOrder() bool { return !m.place.IsZero() }
 
@@ -97,6 +108,7 @@ func (s *state) stateOf(m *message) queue.State {
 func (s *state) bury(now time.Time, m *message, code queue.Code, a *queue.Settlement, p queue.Policy) {
 	s.record(queue.DeadLetteredRecord(now, &m.Stored, m.holding(), code, a))
 	m.letter = &letter{code: code, reason: a.Reason, at: micros(now), blocks: p.OnDeadLetter == queue.HoldKey}
+	m.deaths++
 	m.lease = nil
 	s.ledger[m.IdempotencyKey].state = queue.Dead
 	delete(s.open, m.Seq)

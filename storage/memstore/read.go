@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -113,8 +114,11 @@ func (s *state) exception(m *message) queue.Exception {
 	x := queue.Exception{
 		Stored: ownStored(m.Stored), State: s.stateOf(m), Place: m.place,
 		Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
-		LineBytes: m.lineBytes, LineHash: m.lineHash,
+		LineBytes: m.lineBytes, LineHash: m.lineHash, Deaths: m.deaths,
 		Deliveries: m.deliveries, FailedAttempts: m.failed,
+	}
+	if m.sent != nil {
+		x.Sent, x.EditedHash = bytes.Clone(m.sent), m.content().LineHash
 	}
 	switch x.State {
 	case queue.Leased:

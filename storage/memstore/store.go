@@ -54,6 +54,7 @@ type state struct {
 	open     map[uint64]*message // by seq; what is scheduled, ready, held or leased
 	dead     map[uint64]*message // by seq; dead letters
 	ledger   map[string]*entry   // by idempotency key
+	aliases  map[string]alias    // by lines and contents that are a message's no more
 	keys     map[string]*key     // by partition key: those with anything to remember
 	openKeys int64               // of those, how many have open messages with a place
 	done     int64
@@ -81,12 +82,13 @@ func New(o Options) *Store {
 		o.ID = newID()
 	}
 	return &Store{options: o, state: state{
-		id:     o.ID,
-		open:   map[uint64]*message{},
-		dead:   map[uint64]*message{},
-		ledger: map[string]*entry{},
-		keys:   map[string]*key{},
-		clean:  true, // nobody has left it in disorder
+		id:      o.ID,
+		open:    map[uint64]*message{},
+		dead:    map[uint64]*message{},
+		ledger:  map[string]*entry{},
+		aliases: map[string]alias{},
+		keys:    map[string]*key{},
+		clean:   true, // nobody has left it in disorder
 
 		service: queue.Uptime{Epoch: 1, Kept: 1},
 	}}

@@ -46,6 +46,14 @@ func (s *state) show(v *queue.Verifier) {
 	for _, messages := range []map[uint64]*message{s.open, s.dead} {
 		for _, m := range messages {
 			stored := m.Stored
+			if m.sent != nil {
+				sent := m.sent
+				if m.lineBytes != int64(len(sent)) {
+					sent = nil
+				}
+				v.StoredEdit(&stored, m.lineHash, sent)
+				continue
+			}
 			if m.lineBytes != int64(len(m.Line)) {
 				stored.Line = nil // its hash is of more than is kept
 			}
@@ -79,8 +87,12 @@ func differsFromTrail(s *state, seq uint64, told *queue.Exception) string {
 		return fmt.Sprintf("it is %s, says the trail, and stored as %s", told.State, s.stateOf(m))
 	case m.lineHash != told.LineHash || m.lineBytes != told.LineBytes:
 		return "its line is not the one that was received"
-	case m.lineBytes == int64(len(m.Line)) && queue.LineHash(m.Line) != m.lineHash:
+	case m.sent == nil && m.lineBytes == int64(len(m.Line)) && queue.LineHash(m.Line) != m.lineHash:
 		return "its bytes are not those of its hash"
+	case (m.sent != nil) != (told.EditedHash != queue.Hash{}) || m.sent != nil && m.content().LineHash != told.EditedHash:
+		return "its line is not the one that it was edited to"
+	case m.deaths != told.Deaths:
+		return "it died more or less often than the trail says"
 	case m.place != told.Place || m.deliveries != told.Deliveries || m.failed != told.FailedAttempts:
 		return "its place or its counts are not those of the trail"
 	}

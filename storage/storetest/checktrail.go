@@ -19,7 +19,8 @@ import (
 //   - all leases of a key have one owner, and nothing is dispatched or decided
 //     past an earlier open message of its key that this owner does not hold (P5);
 //   - a message falls due once, behind everything that was accepted before;
-//   - dead letters, and they only, are replayed or discarded (P8);
+//   - dead letters, and they only, are replayed, discarded or edited (P8), each edit
+//     of the line that the last one left;
 //   - while claims are paused, or its key is held, nothing is dispatched;
 //   - every record of a message names it as its first one did (P10).
 func CheckTrail(records []queue.Record) []string {
@@ -61,6 +62,7 @@ type traced struct {
 	failed    int
 	decisions int
 	settled   uint64 // the record that ended it
+	edits     int
 }
 
 // tracedKey is a partition key of the picture.
@@ -139,7 +141,7 @@ func (p *picture) first(r *queue.Record, state lifeState) *traced {
 }
 
 func (p *picture) accept(r *queue.Record) {
-	if seq := p.accepted[r.IdempotencyKey]; seq != 0 {
+	if seq := p.accepted[r.IdempotencyKey]; seq != 0 && (seq != r.Seq || p.messages[seq].edits == 0) {
 		p.broken(r, "idempotency key %q was accepted as %d", r.IdempotencyKey, seq)
 	}
 	p.accepted[r.IdempotencyKey] = r.Seq
@@ -198,6 +200,10 @@ func (p *picture) ofMessage(r *queue.Record) {
 	if r.Event == queue.EventRefused {
 		return // changes nothing, which the next records show
 	}
+	if r.Event == queue.EventEdited {
+		p.edit(r, m)
+		return
+	}
 	f := m.first
 	p.require(r.TraceID == f.TraceID && r.SourceHash == f.SourceHash && r.MatchDecision == f.MatchDecision &&
 		r.PartitionKey == f.PartitionKey, r, "does not name the message as record %d did", f.N)
@@ -221,6 +227,27 @@ func (p *picture) ofMessage(r *queue.Record) {
 	default:
 		p.answer(r, m)
 	}
+}
+
+// edit takes other content for a dead letter, which names it from then on. Its
+// idempotency key is its own then, as if it had been accepted; what gives it its place
+// stays.
+func (p *picture) edit(r *queue.Record, m *traced) {
+	p.require(m.state == dead, r, "it was not dead")
+	was, ok := r.EditOf()
+	p.require(ok && was == m.first.LineSHA256, r, "is an edit of another line")
+	p.require(r.LineSHA256 != m.first.LineSHA256, r, "changes nothing")
+	if !m.place.IsZero() {
+		p.require(r.IdempotencyKey == m.first.IdempotencyKey && r.PartitionKey == m.first.PartitionKey, r, "changes a key that gave it its place")
+	} else if m.edits > 0 {
+		delete(p.accepted, m.first.IdempotencyKey)
+	}
+	if of := p.accepted[r.IdempotencyKey]; of != 0 && of != r.Seq {
+		p.broken(r, "idempotency key %q is that of %d", r.IdempotencyKey, of)
+	}
+	p.accepted[r.IdempotencyKey] = r.Seq
+	m.first = r
+	m.edits++
 }
 
 func (p *picture) due(r *queue.Record, m *traced) {

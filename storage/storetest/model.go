@@ -84,7 +84,8 @@ type machine struct {
 	clock     *Clock
 	policy    queue.Policy
 
-	given   []held // every delivery there ever was
+	given   []held   // every delivery there ever was
+	edited  [][]byte // lines that dead letters had, and were edited to
 	copies  []queue.ArchiveInfo
 	fresh   int           // idempotency keys used so far
 	told    uint64        // records compared so far

@@ -39,6 +39,8 @@ func plain(answer any) any {
 		return each(r, func(s queue.SettleResult) queue.SettleResult { s.Error = ""; return s })
 	case []queue.ActionResult:
 		return each(r, func(a queue.ActionResult) queue.ActionResult { a.Error = ""; return a })
+	case []queue.EditResult:
+		return each(r, func(e queue.EditResult) queue.EditResult { e.Error = ""; return e })
 	case []queue.ExtendResult:
 		return each(r, func(e queue.ExtendResult) queue.ExtendResult { e.Deadline = wall(e.Deadline); return e })
 	case []queue.Reclaimed:
@@ -72,7 +74,7 @@ func plainException(x queue.Exception) queue.Exception {
 	if x.HeldBy != "" {
 		x.HeldBy = "said in words"
 	}
-	x.Line = slices.Concat(x.Line)
+	x.Line, x.Sent = slices.Concat(x.Line), slices.Concat(x.Sent)
 	return x
 }
 

@@ -28,6 +28,7 @@ var verbs = map[string]func(*machine, *choices){
 	"pause":     (*machine).stepPause,
 	"replay":    (*machine).stepReplay,
 	"discard":   (*machine).stepDiscard,
+	"edit":      (*machine).stepEdit,
 	"keys":      (*machine).stepKeys,
 	"crash":     func(m *machine, c *choices) { m.restart(Harness.crash, c.oneIn(8)) },
 	"reopen":    func(m *machine, c *choices) { m.restart(Harness.reopen, false) },
@@ -47,7 +48,7 @@ var weighted = func() (out []string) {
 	}{
 		{"rest", 1}, {"admit", 9}, {"claim", 12}, {"settle", 12}, {"pass", 8}, {"reclaim", 3}, {"extend", 2},
 		{"take over", 1}, {"revoke", 2},
-		{"replay", 3}, {"discard", 2}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
+		{"replay", 3}, {"discard", 2}, {"edit", 3}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
 		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1}, {"expire", 4},
 	} {
 		out = append(out, slices.Repeat([]string{w.verb}, w.n)...)
@@ -112,7 +113,11 @@ func (m *machine) line(c *choices) queue.Submission {
 		n = c.below(m.fresh)
 	}
 	spec := fmt.Sprintf("k%d@%s", n, keys[n%len(keys)])
-	switch c.below(12) {
+	switch c.below(13) {
+	case 12:
+		if len(m.edited) > 0 {
+			return submission(of(c, m.edited...)) // what a letter was, or what it became
+		}
 	case 1:
 		spec += " amount=1.00"
 	case 2:

@@ -192,6 +192,50 @@ func (w *world) done(res []queue.ActionResult, err error) {
 	}
 }
 
+// edit gives a dead letter the content of a line in the notation.
+func (w *world) edit(seq uint64, spec string) queue.EditResult {
+	w.Helper()
+	line, err := lineOf(w.now(), spec)
+	w.ok(err, "notation")
+	x := w.look(seq)
+	was := x.LineHash
+	if x.EditedHash != (queue.Hash{}) {
+		was = x.EditedHash
+	}
+	return w.editLine(queue.Edit{Seq: seq, Was: was, Line: []byte(line)})
+}
+
+func (w *world) editLine(e queue.Edit) queue.EditResult {
+	w.Helper()
+	res, err := w.store.Edit(w.ctx, w.operator("as the branch says"), []queue.Edit{e})
+	w.ok(err, "edit")
+	if len(res) != 1 || res[0].Seq != e.Seq {
+		w.Fatalf("edited %d: %+v", e.Seq, res)
+	}
+	return res[0]
+}
+
+// edited expects that an edit was done.
+func (w *world) edited(seq uint64, spec string) queue.EditResult {
+	w.Helper()
+	r := w.edit(seq, spec)
+	if r.Code != "" {
+		w.Fatalf("edit of %d was refused: %s %s %s", seq, r.Code, r.Field, r.Error)
+	}
+	return r
+}
+
+// notEdited expects a refusal, as "CODE field", and that nothing has changed.
+func (w *world) notEdited(seq uint64, spec, want string) {
+	w.Helper()
+	before, mark := w.look(seq), w.mark()
+	r := w.edit(seq, spec)
+	equal(w, "refusal", strings.TrimSpace(string(r.Code)+" "+r.Field), want)
+	equal(w, "says why", r.Error != "", true)
+	equal(w, "the letter", w.look(seq), before)
+	w.since(mark)
+}
+
 // codes returns the codes of an operator's list.
 func (w *world) codes(res []queue.ActionResult, err error) []queue.Code {
 	w.Helper()
