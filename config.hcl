@@ -131,14 +131,18 @@ audit {
   stream = ""
 }
 
-# Signed heads of the chain, kept outside the file: they are to prove later that nobody
-# shortened or rewrote it. Not in this version yet: "serve" refuses a key (status 2). Leave the
-# block as it is. Both key and output, or neither. Restart.
+# Signed heads of the chain, kept outside the file: they prove later that nobody shortened or
+# rewrote it ("audit verify --checkpoint"). One at the start, one at each interval if anything
+# was recorded, one for each archive, and one at the end of a drain. Both key and output, or
+# neither. Restart.
 checkpoint {
-  # The file with the signing key; "" for no checkpoints.
+  # The file with the private key that signs, which "audit keygen" makes: only its owner may be
+  # able to read it. "" for no checkpoints.
   key = ""
 
-  # "stdout" or a file's path.
+  # A file's path, "stdout" or "syslog" (both: a line of JSON each). A file is opened for each
+  # one, so a rotation needs no signal. Whoever can write the store should not be able to write
+  # here: carry it off the host, or let the journal or syslog do it.
   output = ""
 
   # 1 s to a day.

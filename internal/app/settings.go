@@ -97,29 +97,19 @@ func newHandler(h config.Handler, workers int, version string) (any, error) {
 	return nil, fmt.Errorf("handlers of kind %s are not known", h.Kind)
 }
 
-// unsupportedError is a configuration that is valid, but asks for what this
-// version cannot do. It is refused at the start: better than exceptions that wait
-// for ever.
-type unsupportedError struct{ what, hint string }
+// unusableError is a configuration that is valid, but names what cannot be used on
+// this host. It is refused at the start: better than evidence that is missing.
+type unusableError struct{ what, hint string }
 
-// Error says what was asked for.
-func (e *unsupportedError) Error() string { return e.what }
+// Error says what is wrong.
+func (e *unusableError) Error() string { return e.what }
 
 // Advice says what to do instead.
-func (e *unsupportedError) Advice() string { return e.hint }
-
-// checkSupported refuses what a configuration asks for and this version does not
-// have.
-func checkSupported(c config.Config) error {
-	if c.Checkpoint.Key != "" {
-		return &unsupportedError{"checkpoint: this version writes no signed checkpoints", "leave the checkpoint block out"}
-	}
-	return nil
-}
+func (e *unusableError) Advice() string { return e.hint }
 
 // IsConfig reports whether an error of Run is about what the configuration asks
 // for.
 func IsConfig(err error) bool {
-	var u *unsupportedError
+	var u *unusableError
 	return errors.As(err, &u)
 }

@@ -93,7 +93,13 @@ func (s *auditStream) write() {
 	defer close(s.ended)
 	w := bufio.NewWriterSize(s.out, 64<<10)
 	for records := range s.commits {
-		_, err := w.Write(records)
+		var err error
+		if w.Available() < len(records) { // whole lines in each write: stdout may have other writers
+			err = w.Flush()
+		}
+		if err == nil {
+			_, err = w.Write(records)
+		}
 		s.waiting.Add(-int64(len(records)))
 		if err == nil && len(s.commits) == 0 {
 			err = w.Flush()

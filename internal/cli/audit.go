@@ -17,7 +17,7 @@ import (
 func (e *env) auditCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "audit", Usage: "prove, export and follow what happened",
-		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand()},
+		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand(), e.keygenCommand()},
 	}
 }
 

@@ -59,12 +59,12 @@ func (e *env) serve(c *ucli.Context) error {
 		Config: cfg, Load: func() (config.Config, error) { return config.Load(cfg.File()) }, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout, Log: log,
 		Reload: reload,
 	})
-	var unsupported interface{ Advice() string }
+	var unusable interface{ Advice() string }
 	switch {
 	case errors.Is(err, app.ErrUncleanDrain):
 		return &failure{status: exitUnclean, err: err, hint: "raise queue.drain_timeout_s above the handlers' usual time"}
-	case app.IsConfig(err) && errors.As(err, &unsupported):
-		return &failure{status: exitUsage, err: err, hint: unsupported.Advice()}
+	case app.IsConfig(err) && errors.As(err, &unusable):
+		return &failure{status: exitUsage, err: err, hint: unusable.Advice()}
 	}
 	return err
 }

@@ -16,8 +16,8 @@ func (e *env) statusCommand() *ucli.Command {
 		Description: manual(`
 Shows how many exceptions are in each state, the oldest claimable one of each route
 (its age is the lag), how many partition keys are blocked, a pause and who ordered
-it, what new lines meet, the handlers that cannot be had, the size of the file and
-the head of the trail.
+it, what new lines meet, the handlers that cannot be had, the size of the file, the
+head of the trail, and how far the trail is signed, if it is.
 
 "ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
 leased, "held" wait because their key does: for a retry, an operator, or a dead
@@ -76,6 +76,9 @@ func statusText(st *api.Status) []byte {
 		[]string{"remembered", number(st.LedgerKeys) + plural(st.LedgerKeys, " idempotency key", " idempotency keys")},
 		[]string{"trail", fmt.Sprintf("%s %s, head %d:%s", number(st.Audit.Records), plural(st.Audit.Records, "record", "records"), st.Audit.Block, st.Audit.Head)},
 	)
+	if st.Checkpoint != nil {
+		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
+	}
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
 			age(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
@@ -118,6 +121,18 @@ func outageText(o *api.Outage, now time.Time) string {
 	text := fmt.Sprintf("%s handler unavailable since %s, next try %s", o.Route, moment(o.Since), next)
 	if o.Reason != "" {
 		text += ": " + short(o.Reason, 120)
+	}
+	return text
+}
+
+// checkpointText says how far the trail is signed, and what keeps it from being so.
+func checkpointText(c *api.Checkpoint) string {
+	text := "none yet"
+	if c.N > 0 {
+		text = fmt.Sprintf("record %s, signed %s by %s", number(c.N), moment(c.At), c.Key)
+	}
+	if !c.FailingSince.IsZero() {
+		text += fmt.Sprintf("; FAILING since %s: %s", moment(c.FailingSince), short(c.Error, 120))
 	}
 	return text
 }

@@ -134,13 +134,16 @@ type Audit struct {
 	Stream         string // "", Stdout or a file's path
 }
 
-// Stdout is the value of Audit.Stream and Checkpoint.Output that means standard output.
-const Stdout = "stdout"
+// Values of Audit.Stream and Checkpoint.Output that are no path.
+const (
+	Stdout = "stdout"
+	Syslog = "syslog" // Checkpoint.Output only
+)
 
 // Checkpoint says where signed heads of the chain are written.
 type Checkpoint struct {
 	Key      string // the signing key's file; "" when there are no checkpoints
-	Output   string // "", Stdout or a file's path; set whenever Key is
+	Output   string // "", Stdout, Syslog or a file's path; set whenever Key is
 	Interval time.Duration
 }
 

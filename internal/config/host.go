@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"breakwater/internal/checkpoint"
 )
 
 // CheckHost looks at this host with the eyes of the configuration: folders,
@@ -33,12 +35,12 @@ func (c Config) CheckHost() []Problem {
 	}
 	say(fileOrNew(c.Store.Path), "store.bbolt.path")
 	for _, p := range []ownPath{{"audit.stream", c.Audit.Stream}, {"checkpoint.output", c.Checkpoint.Output}} {
-		if p.path != "" && p.path != Stdout {
+		if isPath(p.path) {
 			say(existingFolder(filepath.Dir(p.path)), p.key)
 		}
 	}
 	if c.Checkpoint.Key != "" {
-		say(secretFile(c.Checkpoint.Key, noCheckpoints), "checkpoint.key")
+		say(signingKey(c.Checkpoint.Key), "checkpoint.key")
 	}
 	for _, h := range c.Handlers {
 		if h.Kind == KindExec && len(h.Command) > 0 {
@@ -145,6 +147,23 @@ func secretFile(path, absent string) *complaint {
 		return complain("chmod 600 "+printable(path), "%s can be read by others than its owner", shownPath(path))
 	}
 	return nil
+}
+
+// signingKey wants a file that only its owner can read, and that holds a private key.
+func signingKey(path string) *complaint {
+	_, err := checkpoint.ReadSigner(path)
+	var k *checkpoint.KeyError
+	known := errors.As(err, &k)
+	if wrong := secretFile(path, noKey); wrong != nil && !(known && k.Public) {
+		return wrong
+	}
+	switch {
+	case err == nil:
+		return nil
+	case known:
+		return complain(k.Hint, "%s holds no private key", shownPath(path))
+	}
+	return complain("", "%s cannot be read: %s", shownPath(path), reason(err))
 }
 
 func credential(info fs.FileInfo) bool {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"breakwater/internal/checkpoint"
 )
 
 // TestCheckHost builds real folders and files; each case spoils one thing.
@@ -73,6 +75,24 @@ func TestCheckHost(t *testing.T) {
 			writeFile(t, at(h, "k"), "")
 			chmod(t, at(h, "k"), 0o640)
 		}, []string{`checkpoint.key "DIR/k" can be read by others`}},
+		{"a key that is none", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"stdout\"\n}\n"
+			writeFile(t, at(h, "k"), "PRIVATE+KEY+no")
+		}, []string{`checkpoint.key "DIR/k" holds no private key; make one with "breakwater audit keygen"`}},
+		{"a key that checks", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"stdout\"\n}\n"
+			_, public, err := checkpoint.Generate("k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, at(h, "k"), public)
+		}, []string{`checkpoint.key "DIR/k" holds no private key; it is the public key`}},
+		{"a key that signs, to syslog", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"syslog\"\n}\n"
+			if _, _, err := checkpoint.WriteKey(at(h, "k"), "k"); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
 		{"an authorization that only we can read", func(t *testing.T, h *host) {
 			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_file = \"token\"\n}\n"
 			writeFile(t, at(h, "token"), "Bearer x")

@@ -95,17 +95,17 @@ func (c Config) defaulted(key string) string {
 	return " (at its default)"
 }
 
-// noCheckpoints is what to do about a checkpoint block for the time being.
-const noCheckpoints = "this version writes no checkpoints yet: leave the block out"
+// noKey is what to do where there is no key.
+const noKey = `make one with "breakwater audit keygen"`
 
 // checkpointInterlocks: half a checkpoint would write nothing and say nothing.
 func (c Config) checkpointInterlocks() []finding {
 	key, output := "checkpoint.key", "checkpoint.output"
 	switch {
 	case c.Checkpoint.Key == "" && c.Checkpoint.Output != "":
-		return []finding{{[]string{output, key}, "checkpoint.output needs checkpoint.key: heads are signed", noCheckpoints}}
+		return []finding{{[]string{output, key}, "checkpoint.output needs checkpoint.key: heads are signed", noKey}}
 	case c.Checkpoint.Key != "" && c.Checkpoint.Output == "":
-		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", noCheckpoints}}
+		return []finding{{[]string{key, output}, "checkpoint.key needs checkpoint.output", `a file's path, "stdout" or "syslog"`}}
 	}
 	return nil
 }
@@ -189,12 +189,15 @@ func (c Config) filePaths() []ownPath {
 		{"checkpoint.key", c.Checkpoint.Key},
 		{"checkpoint.output", c.Checkpoint.Output},
 	} {
-		if optional.path != "" && optional.path != Stdout {
+		if isPath(optional.path) {
 			paths = append(paths, optional)
 		}
 	}
 	return paths
 }
+
+// isPath reports whether the value of a key that may also be a word is a path.
+func isPath(value string) bool { return value != "" && value != Stdout && value != Syslog }
 
 // shownPath is a path in full: cutting it would hide what is wrong with it.
 func shownPath(p string) string { return `"` + printable(p) + `"` }

@@ -5,9 +5,6 @@ package config
 // whoever relies on one has to hear that nothing acts on it.
 func (c Config) notYet() (found []finding) {
 	usual := unplaced("")
-	if c.Checkpoint.Key != "" {
-		found = append(found, finding{[]string{"checkpoint.key"}, "checkpoint.key is refused by serve", noCheckpoints})
-	}
 	for _, one := range []struct {
 		key     string
 		changed bool

@@ -94,7 +94,7 @@ func memorySections(c *Config, base string) []section {
 		}},
 		{block: "checkpoint", settings: []setting{
 			{"key", false, path{dst: &c.Checkpoint.Key, base: base, optional: true}},
-			{"output", false, path{dst: &c.Checkpoint.Output, base: base, optional: true, words: []string{Stdout}}},
+			{"output", false, path{dst: &c.Checkpoint.Output, base: base, optional: true, words: []string{Stdout, Syslog}}},
 			{"interval_s", false, duration(&c.Checkpoint.Interval, time.Second, time.Second, MaxCheckpoint)},
 		}},
 	}

@@ -90,7 +90,6 @@ func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
 		{"expiry without a copy", "audit {\n  require_archive = false\n}\n", "config.hcl:2: audit.require_archive has no effect"},
 		{"consumers' leases", "queue {\n  max_lease_timeout_ms = 30000\n}\n", "config.hcl:2: queue.max_lease_timeout_ms has no effect"},
 		{"consumers' prefetch", "queue {\n  max_prefetch = 1\n}\n", "config.hcl:2: queue.max_prefetch has no effect"},
-		{"checkpoints", "checkpoint {\n  key = \"k\"\n  output = \"stdout\"\n}\n", "config.hcl:2: checkpoint.key is refused by serve"},
 		{"at its default", "ledger {\n  retention_h = 8760\n}\n", ""},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -197,6 +197,7 @@ func verificationOf(v *queue.Verification) api.Verification {
 		found := true
 		for _, verdict := range v.Verdicts {
 			found = found && verdict == queue.WitnessFound
+			doc.Sound = doc.Sound && !verdict.Contradicts()
 			doc.Verdicts = append(doc.Verdicts, string(verdict))
 		}
 		doc.WitnessFound = &found

@@ -39,6 +39,25 @@ type Readiness struct {
 	Unavailable []Outage // in-process routes whose handler is down
 }
 
+// Checkpoint is how the signed heads of the trail are doing.
+type Checkpoint struct {
+	Key                      string // name and hash of the key that signs
+	N                        uint64 // of the newest one: the number of its last record; 0: there is none yet
+	Head                     queue.Head
+	At                       time.Time
+	Written, Failed, Failing uint64    // Failing: failures since the last that was written
+	FailingSince             time.Time // zero: it does not fail
+	Error                    string
+}
+
+// doc is the checkpoint as the API shows it.
+func (c *Checkpoint) doc() *api.Checkpoint {
+	return &api.Checkpoint{
+		Key: c.Key, N: c.N, Block: c.Head.Block, At: api.Time{Time: c.At}, Written: c.Written, Failed: c.Failed,
+		FailingSince: api.Time{Time: c.FailingSince}, Error: c.Error,
+	}
+}
+
 // Outage is a route whose handler could not be had when it was last tried; see
 // [api.Outage].
 type Outage struct {
@@ -90,6 +109,10 @@ type Options struct {
 
 	// Peer says who is at the other end of an accepted connection; nil: nobody knows.
 	Peer func(c net.Conn) queue.Peer
+
+	// Checkpoint says how the signed checkpoints are doing; nil, or a nil answer: there
+	// are none.
+	Checkpoint func() *Checkpoint
 
 	// Metrics serves /metrics; nil: there is no such page.
 	Metrics http.Handler

@@ -102,6 +102,11 @@ func (s *Server) status(x *exchange) error {
 	doc := statusOf(&st, now)
 	doc.Consumers, doc.Draining = ready.Consumers, ready.Draining
 	doc.Unavailable = ready.outages()
+	if s.o.Checkpoint != nil {
+		if c := s.o.Checkpoint(); c != nil {
+			doc.Checkpoint = c.doc()
+		}
+	}
 	if !s.o.Started.IsZero() { // a file alone takes no lines
 		doc.Intake = ready.intake()
 	}

@@ -25,7 +25,7 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/cli", planned: true,
-		own:   []string{"internal/app", "internal/client", "internal/control/api", "internal/config", "storage", "queue/handler", "queue"},
+		own:   []string{"internal/app", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "storage", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -35,6 +35,7 @@ var rows = []row{
 		own: []string{
 			"queue/dispatch", "queue/handler", "storage",
 			"internal/config", "internal/control", "internal/socket", "internal/metrics", "internal/systemd", "internal/failpoint",
+			"internal/checkpoint",
 			"queue", "partition",
 		},
 		tests: []string{"internal/client", "internal/control/api", "storage/boltstore"},
@@ -81,8 +82,14 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/config", planned: true,
+		own: []string{"internal/checkpoint", "queue"},
+		why: "decoded in one place and handed on as small structs; queue for the words (routes, limits), " +
+			"checkpoint to say before the start whether a key signs",
+	},
+	{
+		pkg: "internal/checkpoint",
 		own: []string{"queue"},
-		why: "decoded in one place and handed on as small structs; queue for the words (routes, limits)",
+		why: "signed heads of the trail: who signs and who checks share the form, and nothing else of either",
 	},
 	{
 		pkg: "internal/systemd", planned: true,
@@ -190,6 +197,7 @@ var doors = []door{
 		},
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
+	{path: "golang.org/x/mod/sumdb/note", in: []string{"internal/checkpoint"}, why: "signed notes, by those who defined them"},
 	{
 		path: "golang.org/x/sync",
 		in:   []string{"queue/dispatch", "storage/boltstore", "internal/app", "internal/socket", "internal/client", "internal/cli"},
@@ -222,6 +230,7 @@ var doors = []door{
 	},
 	{path: "os/signal", in: []string{".", "internal/cli", "internal/app"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
 	{path: "log", in: []string{"internal/cli"}, why: "hclog is the log; two logs tell two stories. The command line silences this one"},
+	{path: "log/syslog", in: []string{"internal/app"}, why: "checkpoints, where syslog is what leaves the host"},
 	{path: "log/slog", why: "hclog is the log; two logs tell two stories"},
 	{path: "math/rand", why: "math/rand/v2: no global seed"},
 	{path: "io/ioutil", why: "deprecated"},

@@ -174,20 +174,38 @@ func (c *statusCollector) finish(r *reading) {
 type edgeCollector struct {
 	options                                                 Options
 	open, connections, consumers, available, skipped, build family
+	checkpoints, covered, signed                            family
 }
 
 func newEdgeCollector(o Options) *edgeCollector {
 	return &edgeCollector{
 		options: o, open: familyOf(connections), connections: familyOf(connectionsTotal),
 		consumers: familyOf(consumersAttached), available: familyOf(handlerAvailable), skipped: familyOf(streamSkippedTotal), build: familyOf(buildInfo),
+		checkpoints: familyOf(checkpointsTotal), covered: familyOf(checkpointRecords), signed: familyOf(checkpointTime),
 	}
 }
 
 // Describe names the families.
 func (c *edgeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{c.open, c.connections, c.consumers, c.available, c.skipped, c.build} {
+	for _, f := range []family{c.open, c.connections, c.consumers, c.available, c.skipped, c.build, c.checkpoints, c.covered, c.signed} {
 		ch <- f.desc
 	}
+}
+
+// collectCheckpoints asks for the checkpoints.
+func (c *edgeCollector) collectCheckpoints(ch chan<- prometheus.Metric) {
+	var now Checkpoints
+	if c.options.Checkpoints != nil {
+		now = c.options.Checkpoints()
+	}
+	c.checkpoints.emit(ch, float64(now.Written), "written")
+	c.checkpoints.emit(ch, float64(now.Failed), "failed")
+	c.covered.emit(ch, float64(now.Records))
+	at := 0.0
+	if !now.At.IsZero() {
+		at = float64(now.At.UnixMilli()) / 1000
+	}
+	c.signed.emit(ch, at)
 }
 
 // Collect asks each part.
@@ -217,5 +235,6 @@ func (c *edgeCollector) Collect(ch chan<- prometheus.Metric) {
 		skipped = c.options.StreamSkipped()
 	}
 	c.skipped.emit(ch, float64(skipped))
+	c.collectCheckpoints(ch)
 	c.build.emit(ch, 1, c.options.Version)
 }

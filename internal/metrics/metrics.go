@@ -45,7 +45,17 @@ type Options struct {
 	// nil: none, as there is no stream.
 	StreamSkipped func() uint64
 
+	// Checkpoints returns how the signed checkpoints are doing; nil: there are none.
+	Checkpoints func() Checkpoints
+
 	Now func() time.Time // nil: time.Now
+}
+
+// Checkpoints are the signed heads of the trail.
+type Checkpoints struct {
+	Written, Failed uint64
+	Records         uint64    // that the newest one covers; 0: there is none yet
+	At              time.Time // when it was signed
 }
 
 // Connections is what happened on a socket so far, and what is open now.

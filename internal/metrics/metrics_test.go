@@ -95,6 +95,7 @@ func full(t *testing.T) *Metrics {
 		Consumers:     func() int { return 4 },
 		Available:     func(r queue.Route) (up, inProcess bool) { return r == queue.AutoResolve, true },
 		StreamSkipped: func() uint64 { return 6 },
+		Checkpoints:   func() Checkpoints { return Checkpoints{Written: 8, Failed: 1, Records: 61, At: start} },
 		Now:           func() time.Time { return start.Add(time.Minute) },
 	})
 }

@@ -58,6 +58,12 @@ var (
 		Help: "Steps of retention that could do nothing; each is tried again."}
 	receiptsDroppedTotal = Description{Name: "breakwater_receipts_dropped_total", Kind: Counter,
 		Help: "Receipts not sent, as their producer did not read; its lines were stored."}
+	checkpointsTotal = Description{Name: "breakwater_checkpoints_total", Kind: Counter, Labels: []string{"result"},
+		Help: "Signed heads of the trail that were written to their output, or could not be."}
+	checkpointRecords = Description{Name: "breakwater_checkpoint_records", Kind: Gauge,
+		Help: "Records that the newest signed head covers; those after it are proven by none yet. 0: there is none."}
+	checkpointTime = Description{Name: "breakwater_checkpoint_timestamp_seconds", Kind: Gauge, Unit: "seconds",
+		Help: "When the newest signed head was signed, in Unix time; 0: there is none."}
 	streamSkippedTotal = Description{Name: "breakwater_stream_skipped_total", Kind: Counter,
 		Help: "Records that the audit stream left out, as its reader was too slow; they are in the file."}
 )
@@ -111,6 +117,7 @@ func Names() []Description {
 	return []Description{
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
+		checkpointsTotal, checkpointRecords, checkpointTime,
 		storeUp, exceptions, endedTotal, quarantined, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
 		storeFileBytes, storeFreeBytes, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,

@@ -96,7 +96,7 @@ type Witness struct {
 // Verification is what was checked and found. All but Audit.Origin and the verdicts
 // is about the trail as far as its chain is proven.
 type Verification struct {
-	Sound        bool              `json:"sound"` // nothing was found wrong
+	Sound        bool              `json:"sound"` // nothing was found wrong, and no head contradicts the trail
 	Blocks       uint64            `json:"blocks"`
 	Records      uint64            `json:"records"`
 	Audit        Audit             `json:"audit"`

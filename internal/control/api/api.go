@@ -133,14 +133,15 @@ type Status struct {
 	Consumers   int    `json:"consumers"`
 	Draining    bool   `json:"draining"`
 	Intake
-	Unavailable []Outage `json:"unavailable,omitempty"` // in-process routes whose handler is down
-	Paused      *Pause   `json:"paused,omitempty"`
-	Oldest      []Oldest `json:"oldest"` // of each route that has something claimable
-	Audit       Audit    `json:"audit"`
-	Store       Store    `json:"store"`
-	Version     string   `json:"version"`
-	Now         Time     `json:"now"`
-	StartedAt   Time     `json:"started_at,omitzero"`
+	Unavailable []Outage    `json:"unavailable,omitempty"` // in-process routes whose handler is down
+	Paused      *Pause      `json:"paused,omitempty"`
+	Oldest      []Oldest    `json:"oldest"` // of each route that has something claimable
+	Audit       Audit       `json:"audit"`
+	Checkpoint  *Checkpoint `json:"checkpoint,omitempty"` // absent: none are signed
+	Store       Store       `json:"store"`
+	Version     string      `json:"version"`
+	Now         Time        `json:"now"`
+	StartedAt   Time        `json:"started_at,omitzero"`
 }
 
 // Pause says who stopped the claims, since when and why.
@@ -166,6 +167,19 @@ type Audit struct {
 	Head    string `json:"head"` // hexadecimal
 	Records uint64 `json:"records"`
 	Origin  string `json:"origin"` // the same in every copy of a store, in no other store
+}
+
+// Checkpoint is how the signed heads of the trail are doing: the newest one, and what
+// keeps the next from being written.
+type Checkpoint struct {
+	Key          string `json:"key"` // name and hash of the key that signs
+	N            uint64 `json:"n"`   // the number of the newest one's last record; 0: there is none yet
+	Block        uint64 `json:"block"`
+	At           Time   `json:"at,omitzero"`
+	Written      uint64 `json:"written"` // by this process
+	Failed       uint64 `json:"failed"`
+	FailingSince Time   `json:"failing_since,omitzero"` // absent: the last one was written
+	Error        string `json:"error,omitzero"`
 }
 
 // Store is the store's file and the room in it.

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/checkpoint"
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// signedHeads are the checkpoints of a file, read in pieces that a verification takes,
+// and what the trail says to them. Of a nil one there are none.
+type signedHeads struct {
+	path string
+	keys *checkpoint.Keys
+	f    *os.File
+	read chan checkpoint.Entry // what is left of the file
+	fail chan error
+	stop chan struct{}
+	part []checkpoint.Entry // of the verification under way
+
+	Checked        int             `json:"checked"`    // whose signature is good
+	Found          int             `json:"found"`      // that the trail has
+	Trimmed        int             `json:"trimmed"`    // before the first record that was kept: not looked for
+	Incomplete     int             `json:"incomplete"` // that break off: they prove nothing
+	Newest         *provedHead     `json:"newest,omitempty"`
+	Contradictions []contradiction `json:"contradictions"`
+	More           bool            `json:"more,omitempty"` // contradictions that are not listed
+}
+
+// provedHead is the newest checkpoint that the trail has.
+type provedHead struct {
+	N     uint64   `json:"n"`
+	Block uint64   `json:"block"`
+	At    api.Time `json:"at"`
+	Key   string   `json:"key"`
+}
+
+// contradiction is a checkpoint that does not fit, and why. Kind is a verdict, or
+// "malformed", "other_key", "signature", "origin".
+type contradiction struct {
+	Line int      `json:"line"`
+	Kind string   `json:"kind"`
+	N    uint64   `json:"n,omitempty"`
+	At   api.Time `json:"at,omitzero"`
+	Key  string   `json:"key,omitempty"`
+	Why  string   `json:"why"`
+}
+
+// maxContradictions bounds the list.
+const maxContradictions = 100
+
+// signedOf opens the checkpoints that the command names; nil if it names none.
+func signedOf(c *ucli.Context) (*signedHeads, error) {
+	path, key := c.String("checkpoint"), c.String("key")
+	switch {
+	case path == "" && key == "":
+		return nil, nil
+	case path == "":
+		return nil, usageFor(c, "--key is for --checkpoint")
+	case key == "":
+		return nil, usageFor(c, "--checkpoint needs --key: whose signatures are to count")
+	}
+	keys, err := checkpoint.ReadKeys(key)
+	if err != nil {
+		return nil, keyFailure(c, "key", err)
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usageFor(c, "--checkpoint: %s does not exist", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoints: %w", err)
+	}
+	s := &signedHeads{
+		path: path, keys: keys, f: f, Contradictions: []contradiction{},
+		read: make(chan checkpoint.Entry), fail: make(chan error, 1), stop: make(chan struct{}),
+	}
+	go s.scan()
+	return s, nil
+}
+
+// errStopped ends a scan that nobody wants any more.
+var errStopped = errors.New("stopped")
+
+// scan reads the file and hands over what it finds.
+func (s *signedHeads) scan() {
+	defer close(s.read)
+	s.fail <- checkpoint.Read(s.f, s.keys, func(e checkpoint.Entry) error {
+		select {
+		case s.read <- e:
+			return nil
+		case <-s.stop:
+			return errStopped
+		}
+	})
+}
+
+// close ends the reading.
+func (s *signedHeads) close() {
+	if s == nil {
+		return
+	}
+	close(s.stop)
+	for range s.read { // until scan has left
+	}
+	_ = s.f.Close() // read only
+}
+
+// next returns the heads for the next verification, and whether there may be more for
+// another one.
+func (s *signedHeads) next() (heads []api.Witness, more bool, err error) {
+	if s == nil {
+		return nil, false, nil
+	}
+	s.part = s.part[:0]
+	for e := range s.read {
+		switch {
+		case errors.Is(e.Err, checkpoint.ErrIncomplete):
+			s.Incomplete++
+			continue
+		case e.Err != nil:
+			s.contradict(&e, kindOf(e.Err), e.Err.Error())
+			continue
+		}
+		s.Checked++
+		s.part = append(s.part, e)
+		h := e.Checkpoint.Head
+		heads = append(heads, api.Witness{N: e.Checkpoint.N, Block: h.Block, Head: h.Hash.String()})
+		if len(heads) == api.MaxWitnesses-1 { // and one that was given by itself
+			return heads, true, nil
+		}
+	}
+	return heads, false, <-s.fail
+}
+
+// kindOf names what is wrong with a checkpoint itself.
+func kindOf(err error) string {
+	switch {
+	case errors.Is(err, checkpoint.ErrOtherKey):
+		return "other_key"
+	case errors.Is(err, checkpoint.ErrSignature):
+		return "signature"
+	}
+	return "malformed"
+}
+
+// judge takes what the trail says to the heads that next returned.
+func (s *signedHeads) judge(v *api.Verification, verdicts []string) error {
+	if s == nil {
+		return nil
+	}
+	if len(verdicts) != len(s.part) {
+		return fmt.Errorf("%d heads were asked for, %d were answered", len(s.part), len(verdicts))
+	}
+	for i := range s.part {
+		e := &s.part[i]
+		verdict := queue.Verdict(verdicts[i])
+		switch {
+		case e.Checkpoint.Origin != v.Audit.Origin:
+			s.contradict(e, "origin", fmt.Sprintf("it is of the store %s, and this is %s", e.Checkpoint.Origin, v.Audit.Origin))
+		case verdict == queue.WitnessTrimmed:
+			s.Trimmed++
+		case verdict != queue.WitnessFound:
+			s.contradict(e, verdicts[i], contradictionText(verdict, &e.Checkpoint, v))
+		default:
+			s.found(e)
+		}
+	}
+	return nil
+}
+
+// found takes a checkpoint that the trail has.
+func (s *signedHeads) found(e *checkpoint.Entry) {
+	s.Found++
+	c := &e.Checkpoint
+	if s.Newest == nil || c.N >= s.Newest.N {
+		s.Newest = &provedHead{N: c.N, Block: c.Head.Block, At: api.Time{Time: c.Time}, Key: e.Key}
+	}
+}
+
+// contradict notes one that does not fit.
+func (s *signedHeads) contradict(e *checkpoint.Entry, kind, why string) {
+	if len(s.Contradictions) == maxContradictions {
+		s.More = true
+		return
+	}
+	s.Contradictions = append(s.Contradictions, contradiction{
+		Line: e.Line, Kind: kind, N: e.Checkpoint.N, At: api.Time{Time: e.Checkpoint.Time}, Key: e.Key, Why: why,
+	})
+}
+
+// contradictionText says in words what the trail makes of a signed head.
+func contradictionText(verdict queue.Verdict, c *checkpoint.Checkpoint, v *api.Verification) string {
+	switch verdict {
+	case queue.WitnessCut:
+		return fmt.Sprintf("the trail ends at record %s: its end was cut off, or this is an older copy", number(v.Audit.Records))
+	case queue.WitnessDiffers:
+		return fmt.Sprintf("the first %s records are not those that were signed: the trail was written anew, or another copy was restored over it", number(c.N))
+	case queue.WitnessUnproven:
+		return fmt.Sprintf("the chain breaks before it, behind block %s: nothing can be said of what follows", number(v.Audit.Block))
+	}
+	return "the trail says " + string(verdict)
+}
+
+// sound reports whether no checkpoint contradicts the trail.
+func (s *signedHeads) sound() bool { return s == nil || len(s.Contradictions) == 0 }
+
+// empty reports whether the file had nothing that is, or looks like, a checkpoint.
+func (s *signedHeads) empty() bool {
+	return s.Checked == 0 && len(s.Contradictions) == 0
+}
