@@ -197,7 +197,7 @@ var doors = []door{
 		},
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
-	{path: "golang.org/x/mod/sumdb/note", in: []string{"internal/checkpoint"}, why: "signed notes, by those who defined them"},
+	{path: "golang.org/x/mod", in: []string{"internal/checkpoint"}, why: "signed notes, by those who defined them"},
 	{
 		path: "golang.org/x/sync",
 		in:   []string{"queue/dispatch", "storage/boltstore", "internal/app", "internal/socket", "internal/client", "internal/cli"},
