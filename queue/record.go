@@ -47,6 +47,10 @@ type Record struct {
 	Of    uint64 // QUARANTINED as a conflict: the message whose key it used
 	Place Place  // DUE only; of any other message the place is its seq
 
+	// CopyOf is the number under which the record was written first, if this is a copy:
+	// the first one was trimmed, and what it tells still holds. All else is as it was.
+	CopyOf uint64
+
 	TraceID       string
 	SourceHash    Hash
 	MatchDecision MatchDecision

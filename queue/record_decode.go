@@ -20,6 +20,7 @@ type recordLine struct {
 	Seq            uint64         `json:"seq"`
 	Of             uint64         `json:"of"`
 	Place          string         `json:"place"`
+	CopyOf         uint64         `json:"copy_of"`
 	TraceID        string         `json:"trace_id"`
 	SourceHash     string         `json:"source_hash"`
 	MatchDecision  MatchDecision  `json:"match_decision"`
@@ -89,7 +90,7 @@ func decodeRecord(line []byte) (Record, error) {
 func (l *recordLine) record() (Record, error) {
 	c := recordConverter{n: l.N}
 	r := Record{
-		N: l.N, TS: c.time("ts", l.TS), Event: l.Event, Seq: l.Seq, Of: l.Of, Place: c.place(l.Place),
+		N: l.N, TS: c.time("ts", l.TS), Event: l.Event, Seq: l.Seq, Of: l.Of, Place: c.place(l.Place), CopyOf: l.CopyOf,
 		TraceID: l.TraceID, SourceHash: c.hash("source_hash", l.SourceHash), MatchDecision: l.MatchDecision,
 		PartitionKey: l.PartitionKey, Amount: l.Amount,
 		IdempotencyKey: l.IdempotencyKey, LedgerEntity: l.LedgerEntity, Currency: l.Currency,

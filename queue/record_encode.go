@@ -38,6 +38,7 @@ func (r *Record) AppendNDJSON(dst []byte) []byte {
 		e.b = append(e.b, `,"place":"`...)
 		e.b = append(r.Place.appendText(e.b), '"')
 	}
+	e.number(`,"copy_of":`, r.CopyOf)
 	e.message(r)
 	e.work(r)
 	e.rare(r)

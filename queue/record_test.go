@@ -160,7 +160,7 @@ func anyRecord(text *rapid.Generator[string]) *rapid.Generator[Record] {
 		r := Record{
 			N: rapid.Uint64Min(1).Draw(t, "n"), TS: time.UnixMicro(rapid.Int64Range(0, 200_000_000_000_000_000).Draw(t, "ts")).UTC(),
 			Event: rapid.SampledFrom(Events[:]).Draw(t, "event"),
-			Seq:   rapid.Uint64().Draw(t, "seq"), Of: rapid.Uint64().Draw(t, "of"), Place: places().Draw(t, "place"),
+			Seq:   rapid.Uint64().Draw(t, "seq"), Of: rapid.Uint64().Draw(t, "of"), Place: places().Draw(t, "place"), CopyOf: rapid.Uint64().Draw(t, "copy of"),
 			TraceID: str("trace"), SourceHash: hash("source"), MatchDecision: MatchDecision(str("decision")),
 			PartitionKey: str("key"), Amount: str("amount"), IdempotencyKey: str("idem"), LedgerEntity: str("entity"),
 			Currency: str("currency"), LineSHA256: hash("line"), LineBytes: int64(num("bytes")), Worker: str("worker"),
@@ -184,7 +184,7 @@ func TestRecordLimits(t *testing.T) {
 	long := strings.Repeat("\x01", 1<<20)
 	r := Record{
 		N: 1<<64 - 1, TS: time.Now(), Event: Event(long), Seq: 1<<64 - 1, Of: 1<<64 - 1, Place: Place{1<<64 - 1, 1<<32 - 1},
-		TraceID: long, SourceHash: Hash{1}, MatchDecision: MatchDecision(long), PartitionKey: long, Amount: long,
+		CopyOf: 1<<64 - 1, TraceID: long, SourceHash: Hash{1}, MatchDecision: MatchDecision(long), PartitionKey: long, Amount: long,
 		IdempotencyKey: long, LedgerEntity: long, Currency: long, LineSHA256: Hash{1}, LineBytes: -1 << 63, Worker: long,
 		Route: Route(long), Outcome: long, By: long, Note: long, Reason: long, Code: Code(long), Field: long,
 		Delivery: -1 << 63, FailedAttempts: -1 << 63, Unanswered: -1 << 63, NotBefore: lastTime, Until: lastTime, Deadline: lastTime,

@@ -197,10 +197,11 @@ func ReplayedRecord(s *Stored, a *Action) Record {
 	return acted(s.about(EventReplayed, a.Now), a)
 }
 
-// DiscardedRecord: a dead letter was ended by a person. Note says whether its
-// idempotency key was freed.
-func DiscardedRecord(s *Stored, a *Action) Record {
+// DiscardedRecord: a dead letter, whose code this is, was ended by a person. Note says
+// whether its idempotency key was freed.
+func DiscardedRecord(s *Stored, code Code, a *Action) Record {
 	r := acted(s.about(EventDiscarded, a.Now), a)
+	r.Code = code
 	if a.Forget {
 		r.Note = "its idempotency key may be used again"
 	}

@@ -57,6 +57,7 @@ func recordWords(r *queue.Record) string {
 	w.number("unanswered", r.Unanswered)
 	w.text("field", r.Field)
 	w.seq("of", r.Of)
+	w.seq("copy of record", r.CopyOf)
 	w.time("until", r.Until, r.TS)
 	w.time("deadline", r.Deadline, r.TS)
 	w.time("not before", r.NotBefore, r.TS)
@@ -118,7 +119,7 @@ func quoted(s string) string {
 // csvColumns are the columns of an export, those of a record in its order. The last
 // are the peer's.
 var csvColumns = []string{
-	"n", "ts", "event", "seq", "of", "place", "trace_id", "source_hash", "match_decision", "partition_key", "variance_amount",
+	"n", "ts", "event", "seq", "of", "place", "copy_of", "trace_id", "source_hash", "match_decision", "partition_key", "variance_amount",
 	"idempotency_key", "ledger_entity", "currency", "line_sha256", "line_bytes", "worker", "route", "outcome", "by", "note",
 	"reason", "code", "field", "delivery", "failed_attempts", "unanswered", "not_before", "until", "deadline", "count", "seqs",
 	"stderr", "before", "after", "detail", "cut", "uid", "gid", "pid",

@@ -17,7 +17,7 @@ import (
 func fullRecord() queue.Record {
 	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	return queue.Record{
-		N: 7, TS: at, Event: queue.EventDecided, Seq: 42, Of: 3, Place: queue.Place{Seq: 9, Sub: 1},
+		N: 7, TS: at, Event: queue.EventDecided, Seq: 42, Of: 3, Place: queue.Place{Seq: 9, Sub: 1}, CopyOf: 6,
 		TraceID: "=cmd()", SourceHash: queue.Hash{1}, MatchDecision: "PARTIAL", PartitionKey: "@p\nforged", Amount: "-1042.37",
 		IdempotencyKey: "+k", LedgerEntity: "-E", Currency: "EUR", LineSHA256: queue.Hash{2}, LineBytes: 12,
 		Worker: "w-1", Route: queue.RouteReview, Outcome: "POSTED", By: "alice", Note: `said "yes"`, Reason: "why", Code: queue.CodeRejected,

@@ -79,7 +79,7 @@ func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]q
 		if m == nil {
 			return notDead(seq)
 		}
-		s.record(queue.DiscardedRecord(&m.Stored, &a))
+		s.record(queue.DiscardedRecord(&m.Stored, m.letter.code, &a))
 		s.unblock(m)
 		delete(s.dead, seq)
 		s.gone++

@@ -22,7 +22,7 @@ const deadLife = `
 {"n":8,"ts":"2026-03-02T09:00:01.000000Z","event":"REPLAYED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","by":"olga","reason":"account is open now","peer":{"uid":0,"gid":0,"pid":5}}
 {"n":9,"ts":"2026-03-02T09:00:01.000000Z","event":"DISPATCHED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"w-2","route":"ROUTE_REVIEW","delivery":1,"deadline":"2026-03-02T09:00:31.000000Z"}
 {"n":10,"ts":"2026-03-02T09:00:01.000000Z","event":"DEAD_LETTERED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"w-2","route":"ROUTE_REVIEW","reason":"no good","code":"REJECTED","delivery":1}
-{"n":11,"ts":"2026-03-02T09:00:01.000000Z","event":"DISCARDED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","by":"olga","reason":"booked by hand","peer":{"uid":0,"gid":0,"pid":5}}
+{"n":11,"ts":"2026-03-02T09:00:01.000000Z","event":"DISCARDED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","by":"olga","reason":"booked by hand","code":"REJECTED","peer":{"uid":0,"gid":0,"pid":5}}
 `
 
 // putBackLife: two fall due, the first holds the key, the process ends.

@@ -187,7 +187,7 @@ var letterPromises = []promise{
 		w.pass(time.Minute)
 		mark := w.mark()
 		w.done(w.store.Discard(w.ctx, w.operator("booked by hand"), []uint64{1}))
-		w.since(mark, "DISCARDED a1")
+		w.since(mark, "DISCARDED a1 REJECTED")
 		r := w.records(queue.TrailQuery{AfterN: mark})[0]
 		equal(w, "record", [3]string{r.By, r.Reason, r.Note}, [3]string{"olga", "booked by hand", ""})
 		x := w.see("a1")
