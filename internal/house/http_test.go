@@ -165,6 +165,7 @@ func TestHTTPHandler(t *testing.T) {
 		}
 		s.sound()
 	})
+	// B53: nor in anything that the program writes.
 	t.Run("its secrets are in no log, record or output", func(t *testing.T) {
 		t.Parallel()
 		const token, query = "very-secret-token", "very-secret-query"

@@ -3,11 +3,8 @@ package house
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"breakwater/partition"
 	"breakwater/queue"
-	"breakwater/storage"
 )
 
 // TestLeases_of_a_consumer finds in its store what a reviewer took before a crash.
@@ -45,33 +42,11 @@ func TestLeases_of_a_consumer(t *testing.T) {
 // consumer has.
 func (s *site) heldByConsumer(name string, keys ...string) {
 	s.Helper()
-	store, _, err := storage.Open(storage.Options{Path: s.store()})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, now := s.Context(), time.Now()
-	if _, err := store.Start(ctx, queue.StartRequest{Now: now}); err != nil {
-		s.Fatal(err)
-	}
+	store := s.open()
 	for _, key := range keys {
-		line := []byte(`{"idempotency_key":"k-` + key + `","trace_id":"t-` + key + `","partition_key":"` + key +
-			`","ledger_entity":"E1","match_decision":"PARTIAL","variance_amount":"1.00"}`)
-		m, err := queue.ParseLine(line)
-		if err != nil {
-			s.Fatal(err)
-		}
-		r := queue.AdmitRequest{Now: now, Lines: []queue.Submission{{Message: m, LineBytes: int64(len(line)), LineHash: queue.LineHash(line)}}}
-		if _, err := store.Admit(ctx, r); err != nil {
-			s.Fatal(err)
-		}
+		s.admit(store, exceptionLine(key, "k-"+key, ""))
 	}
-	res, err := store.Claim(ctx, queue.ClaimRequest{Now: now, Wants: []queue.Want{{
-		Owner: queue.Owner{Kind: queue.Consumer, Name: name, UID: 1000}, Slots: partition.AllSlots(),
-		Routes: queue.RoutesOf(queue.Routes[:]...), Max: len(keys), PerKey: 1, Lease: time.Hour,
-	}}})
-	if err != nil || len(res.Deliveries[0]) != len(keys) {
-		s.Fatalf("%d leases, %v", len(res.Deliveries[0]), err)
-	}
+	s.claim(store, queue.Owner{Kind: queue.Consumer, Name: name, UID: 1000}, len(keys))
 	if err := store.Close(); err != nil {
 		s.Fatal(err)
 	}

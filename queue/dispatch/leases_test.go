@@ -11,6 +11,8 @@ import (
 	"breakwater/queue"
 )
 
+// A lease shorter than the work (B38): it is renewed for as long as the handler runs, and
+// each message is run once. Who renews nothing loses it.
 func TestLeases(t *testing.T) {
 	for _, lease := range []time.Duration{10 * time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second} {
 		inBubble(t, fmt.Sprintf("a handler may take longer than its lease of %v", lease), func(t *testing.T) {

@@ -113,7 +113,7 @@ func TestConsumers(t *testing.T) {
 			}
 		}
 	})
-	inBubble(t, "a broken connection keeps its leases until their deadlines", func(t *testing.T) {
+	inBubble(t, "a broken connection keeps its leases until their deadlines", func(t *testing.T) { // B39, as the contract has it
 		g := hosted(t)
 		g.submit("a1@A")
 		c := g.attach(attachment("ui", 1))

@@ -133,6 +133,7 @@ func TestExec_the_delivery_is_one_line_on_stdin(t *testing.T) {
 	}
 }
 
+// B52: who never reads its stdin.
 func TestExec_unread_stdin_is_no_failure(t *testing.T) {
 	t.Parallel()
 	d := delivery()
@@ -148,6 +149,7 @@ func TestExec_unread_stdin_is_no_failure(t *testing.T) {
 	gone(t, pidIn(t, path))
 }
 
+// B52: who floods its outputs.
 func TestExec_output_is_drained_in_bounded_memory(t *testing.T) {
 	const mib = 1 << 10
 	var before, after runtime.MemStats
@@ -241,6 +243,7 @@ func TestExec_who_leaves_the_group_with_the_pipes_holds_nobody_up(t *testing.T) 
 	}
 }
 
+// B52: the handler of a daemon that was killed must not run on beside the next one.
 func TestExec_a_killed_daemon_takes_its_commands_along(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pid")
 	daemon := exec.Command(os.Args[0], "child", "daemon", path)
@@ -286,6 +289,7 @@ func TestExec_a_thread_that_ends_takes_no_command_along(t *testing.T) {
 	<-ended
 }
 
+// B53: no descriptor, either.
 func TestExec_no_descriptor_is_inherited(t *testing.T) {
 	// One that a careless parent left to us: not close-on-exec.
 	fd, err := syscall.Dup(int(os.Stderr.Fd()))
@@ -359,6 +363,7 @@ func TestNewExec_names_the_option_that_is_wrong(t *testing.T) {
 	}
 }
 
+// B53: nothing of the daemon's environment that was not asked for.
 func TestExec_the_environment_is_clean(t *testing.T) {
 	host := map[string]string{
 		"PATH": "/opt/bin:/bin", "LANG": "C.UTF-8", "SECRET_X": "1", "HOME": "/nowhere",

@@ -168,6 +168,7 @@ func drip(text, b string) func(context.Context, net.Conn) {
 
 func nothing(ctx context.Context, _ net.Conn) { <-ctx.Done() }
 
+// B55: servers that accept and never answer, or drip.
 func TestHTTP_a_try_is_bounded_in_time(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 	const failure = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 1000000\r\n\r\nlocked"
@@ -268,6 +269,7 @@ func TestHTTP_the_end_of_the_grace_cuts_it_off(t *testing.T) {
 	})
 }
 
+// B56: both forms, the past, the absurd and garbage.
 func TestHTTP_retry_after(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -121,6 +121,7 @@ func TestHTTP_an_authorization_that_cannot_be_had(t *testing.T) {
 
 // The other end has the secrets and may give them back: in an error page, as many
 // a framework does, or in its answer.
+// B53: URLs and authorizations are in no text that is kept.
 func TestHTTP_secrets_are_never_in_an_answer(t *testing.T) {
 	const password, token = "pass-word-1234", "query-token-1234"
 	t.Setenv("REVIEW", bearer)

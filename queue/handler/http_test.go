@@ -291,6 +291,7 @@ func TestHTTP_no_proxy_of_the_environment(t *testing.T) {
 	}
 }
 
+// B55: ten thousand error replies with bodies leak no connection.
 func TestHTTP_connections_are_bounded_and_used_again(t *testing.T) {
 	body := strings.Repeat("e", 2*maxExcerpt)
 	for network, each := range map[string]int{"tcp": 1250, "tls": 125, "unix": 125} {
@@ -335,6 +336,7 @@ func TestHTTP_connections_are_bounded_and_used_again(t *testing.T) {
 	})
 }
 
+// B55: a gigabyte of an answer.
 func TestHTTP_an_endless_body_is_not_read(t *testing.T) {
 	const announced = 3 << 30
 	for _, code := range []int{200, 500} {

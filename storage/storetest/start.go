@@ -25,7 +25,7 @@ var startPromises = []promise{
 			`{"version":"1.2.3","clean":false,"gave_back":0,"kept":0}`,
 		})
 	}},
-	{"gives_back_what_workers_held_and_blames_the_first", func(w *world) {
+	{"gives_back_what_workers_held_and_blames_the_first", func(w *world) { // B39
 		w.given("a1@A", "a2@A", "b1@B", "c1@C", "d1@D")
 		two := wants(worker("w-2"))
 		two.Max, two.PerKey = 3, 2
@@ -97,7 +97,7 @@ var startPromises = []promise{
 		equal(w, "result", w.crash(), queue.StartResult{})
 		w.take(worker("w"), "a1")
 	}},
-	{"a_backoff_goes_on_where_it_was", func(w *world) {
+	{"a_backoff_goes_on_where_it_was", func(w *world) { // B49
 		w.given("a1@A")
 		a := w.answer(w.take(worker("w"), "a1")[0], worker("w"), queue.Retry)
 		a.After = 20 * time.Second
