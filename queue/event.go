@@ -56,6 +56,9 @@ var Events = [...]Event{
 // messageEvents is how many of Events, from the first, are about messages.
 const messageEvents = 16
 
+// OfKey reports whether e concerns a partition key and no message of it.
+func (e Event) OfKey() bool { return e == EventKeyHeld || e == EventKeyReleased }
+
 // OfMessage reports whether e concerns one message, so that its record carries
 // trace_id, source_hash and match_decision. DUPLICATE_SKIPPED stands for many and
 // names them by seq.

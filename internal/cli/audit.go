@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -27,14 +26,19 @@ func (e *env) exportCommand() *ucli.Command {
 		Description: manual(`
 Prints the records that all of the flags select, in the order in which they were
 written, exactly as they are in the trail: one JSON object per line. With --csv it
-prints a table with a heading, one row per record; a text that a spreadsheet would
-compute gets an apostrophe in front.
+prints a table with a heading, one row per record. There, a text that a spreadsheet
+would compute (it begins with = + - or @) gets an apostrophe in front; an amount is a
+number and gets none.
+
+Only ACCEPTED and QUARANTINED name an idempotency key; --seq has all records of an
+exception, and "audit trace" shows them to people.
 
 A time is RFC 3339 (2026-11-30T17:00:00Z), a date (2026-11-30, which begins at
 0:00 UTC), or an age (90m, 24h, 7d).`,
 			[]string{"0  all records were printed", "1  it failed on the way: what was printed is not all", status2},
 			"breakwater audit export --since 24h >trail.ndjson", "breakwater audit export --event DECIDED --csv",
-			"breakwater audit export --file copy.db --key ACME --since 2026-11-01 --until 2026-12-01"),
+			"breakwater audit export --file copy.db --key ACME --since 2026-11-01 --until 2026-12-01",
+			"breakwater audit export --trace 4bf92f35"),
 		Flags: []ucli.Flag{
 			fileFlag(),
 			&ucli.BoolFlag{Name: "csv", Usage: "print CSV"},
@@ -42,6 +46,9 @@ A time is RFC 3339 (2026-11-30T17:00:00Z), a date (2026-11-30, which begins at
 			&ucli.StringFlag{Name: "until", Usage: "only records before `TIME`"},
 			&ucli.StringFlag{Name: "key", Usage: "only records of this partition `KEY`"},
 			&ucli.StringFlag{Name: "event", Usage: "only records of this `EVENT`"},
+			&ucli.StringFlag{Name: "seq", Usage: "only records of the exception `SEQ`, also those that only name it"},
+			&ucli.StringFlag{Name: "trace", Usage: "only records of this trace `ID`"},
+			&ucli.StringFlag{Name: "idempotency-key", Usage: "only records that name this idempotency `KEY`"},
 		},
 		Action: e.export,
 	}
@@ -54,7 +61,16 @@ func (e *env) export(c *ucli.Context) error {
 	if c.Bool("csv") && c.Bool("json") {
 		return usageFor(c, "--csv and --json exclude each other")
 	}
-	q := queue.TrailQuery{PartitionKey: c.String("key"), Event: queue.Event(c.String("event"))}
+	q := queue.TrailQuery{
+		PartitionKey: c.String("key"), Event: queue.Event(c.String("event")),
+		TraceID: c.String("trace"), IdempotencyKey: c.String("idempotency-key"),
+	}
+	if seq := c.String("seq"); seq != "" {
+		var ok bool
+		if q.Seq, ok = parseSeq(seq); !ok {
+			return usageFor(c, "--seq %q is no seq", seq)
+		}
+	}
 	if q.Event != "" && !slices.Contains(queue.Events[:], q.Event) {
 		return noSuchEvent(c, string(q.Event))
 	}
@@ -139,42 +155,4 @@ func (p pipeWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
-}
-
-func (e *env) traceCommand() *ucli.Command {
-	return &ucli.Command{
-		Name: "trace", Usage: "print one exception's whole life", ArgsUsage: "SEQ|KEY",
-		Description: manual(`
-Prints every record of an exception, from its acceptance on. The argument is found
-as in "breakwater show". With --json the records are printed as they are in the
-trail, one per line.`,
-			[]string{status0, status1Absent, status2},
-			"breakwater audit trace 42", "breakwater audit trace --key k1 --json", "breakwater audit trace 42 --file copy.db"),
-		Flags: nameFlags(),
-		Action: func(c *ucli.Context) error {
-			return e.named(c, func(control *client.Control, seq uint64) error { return e.trace(c, control, seq) })
-		},
-	}
-}
-
-func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error {
-	if c.Bool("json") {
-		return e.exportLines(c, control, queue.TrailQuery{Seq: seq})
-	}
-	rows := [][]string{{"N", "TIME", "EVENT", ""}}
-	for line, err := range control.Records(c.Context, queue.TrailQuery{Seq: seq}) {
-		if err != nil {
-			return err
-		}
-		row, err := recordRow(line, seq)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, row)
-	}
-	if len(rows) == 1 {
-		return &failure{status: exitFailed, err: fmt.Errorf("there is no exception %d", seq),
-			hint: `if it is a key, say so: "breakwater audit trace --key …"`}
-	}
-	return write(e.Stdout, table(rows))
 }

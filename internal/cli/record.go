@@ -3,10 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"breakwater/queue"
 )
@@ -126,7 +127,8 @@ var csvColumns = []string{
 }
 
 // csvCells are the cells of one record. A text that a spreadsheet would take for a
-// formula gets an apostrophe in front; amounts are numbers, and stay.
+// formula gets an apostrophe in front. Amounts are numbers, and stay; but what stands
+// for one in a quarantined line may be anything.
 func csvCells(line []byte) ([]string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {
@@ -146,7 +148,7 @@ func csvCells(line []byte) ([]string, error) {
 			continue
 		case json.Unmarshal(raw, &text) != nil:
 			cells[i] = string(raw) // a number, list or object
-		case name != "variance_amount" && slices.Contains(formulas, text[:min(len(text), 1)]):
+		case computed(text) && !(name == "variance_amount" && amount.MatchString(text)):
 			cells[i] = "'" + oneLine(text)
 		default:
 			cells[i] = oneLine(text)
@@ -155,5 +157,16 @@ func csvCells(line []byte) ([]string, error) {
 	return cells, nil
 }
 
-// formulas are the beginnings of a cell that spreadsheets compute.
-var formulas = []string{"=", "+", "-", "@"}
+// formulas are the beginnings of a cell that spreadsheets compute; the last four are
+// the full-width forms of the others, which some take for them.
+const formulas = "=+-@＝＋－＠"
+
+// computed reports whether a spreadsheet would take a text for a formula. Control
+// characters, which may stand before one, are escaped anyway.
+func computed(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return text != "" && strings.ContainsRune(formulas, first)
+}
+
+// amount is what a spreadsheet takes for a number.
+var amount = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)

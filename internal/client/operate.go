@@ -112,6 +112,7 @@ func (c *Control) Records(ctx context.Context, t queue.TrailQuery) iter.Seq2[[]b
 	}
 	set(q, "trace_id", t.TraceID)
 	set(q, "partition_key", t.PartitionKey)
+	set(q, "idempotency_key", t.IdempotencyKey)
 	set(q, "event", string(t.Event))
 	set(q, "since", timeText(t.Since))
 	set(q, "until", timeText(t.Until))

@@ -70,7 +70,7 @@ func trailQuery(q query) (t queue.TrailQuery, limit uint64, err error) {
 			return t, 0, err
 		}
 	}
-	t.TraceID, t.PartitionKey, t.Event = q["trace_id"], q["partition_key"], queue.Event(q["event"])
+	t.TraceID, t.PartitionKey, t.IdempotencyKey, t.Event = q["trace_id"], q["partition_key"], q["idempotency_key"], queue.Event(q["event"])
 	if t.Event != "" && !slices.Contains(queue.Events[:], t.Event) {
 		return t, 0, usage("%q is not an event of the trail", excerpt(q["event"]))
 	}

@@ -50,7 +50,7 @@ func (s *Server) endpoints() []endpoint {
 		{get, "/v1/dead-letters", []string{"after", "limit", "lines", "code", "partition_key", "dead_before"}, s.deadLetters},
 		{get, "/v1/dead-letters" + seqPart, nil, s.deadLetter},
 		{get, "/v1/leases", []string{"after", "limit", "owner"}, s.leases},
-		{get, "/v1/audit", []string{"after_n", "seq", "trace_id", "partition_key", "event", "since", "until", "limit"}, s.audit},
+		{get, "/v1/audit", []string{"after_n", "seq", "trace_id", "partition_key", "idempotency_key", "event", "since", "until", "limit"}, s.audit},
 		{post, "/v1/audit/verify", nil, s.verify},
 		{post, "/v1/pause", nil, s.pause},
 		{post, "/v1/resume", nil, s.resume},

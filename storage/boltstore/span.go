@@ -14,15 +14,15 @@ import (
 )
 
 // span is what bucket trail_index knows of some consecutive blocks of the trail:
-// between which times its records lie, and a filter over the messages, traces and
-// keys that they name. What asks for one of these reads the blocks of the spans
+// between which times its records lie, and a filter over the messages, traces, keys
+// and events that they name. What asks for one of these reads the blocks of the spans
 // that may have it, and no others.
 //
 // Its key is the number of its last block, so that the span of any block is found
 // by one seek. Its stored form, big-endian:
 //
-//	offset  0  version
-//	        1  CRC-32C of the key and of all that follows
+//	offset  0  version: 1 has no events in its filter
+//	        1  CRC-32C of the key, of the version if it is not 1, and of all that follows
 //	        5  number of its first block, 64 bits
 //	       13  the earliest time of its records, microseconds since 1970
 //	       21  the latest one
@@ -31,6 +31,7 @@ import (
 // It only ever saves reading. Where a span is missing, damaged, or without a
 // filter, its blocks are read.
 type span struct {
+	old         bool   // version 1: its filter has no events
 	first, last uint64 // numbers of its blocks
 	// The clock may step back between two records, so neither is that of an end.
 	earliest, latest int64
@@ -38,7 +39,7 @@ type span struct {
 }
 
 const (
-	spanVersion = 1
+	spanVersion = 2
 	spanHeader  = 1 + 4 + 8 + 8 + 8
 	// spanLines is how many cache lines a filter has: 10,176 bytes, so that the two
 	// values that bbolt puts into a leaf at least fill five pages of 4 KiB.
@@ -66,19 +67,29 @@ var defaultSpans = spanLimits{bytes: spanBytes, blocks: spanBlocks}
 // append encodes the span.
 func (sp *span) append(dst []byte) []byte {
 	start := len(dst)
-	dst = append(dst, spanVersion, 0, 0, 0, 0)
+	version := byte(spanVersion)
+	if sp.old {
+		version = 1
+	}
+	dst = append(dst, version, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint64(dst, sp.first)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(sp.earliest))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(sp.latest))
 	for _, word := range sp.filter {
 		dst = binary.BigEndian.AppendUint64(dst, word)
 	}
-	binary.BigEndian.PutUint32(dst[start+1:], spanSum(sp.last, dst[start+5:]))
+	binary.BigEndian.PutUint32(dst[start+1:], spanSum(sp.last, dst[start:]))
 	return dst
 }
 
-func spanSum(last uint64, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(seqKey(last), castagnoli), castagnoli, body)
+// spanSum is the checksum of a stored span. It includes the version from 2 on, or a
+// changed byte would make a filter without events one that denies them all.
+func spanSum(last uint64, stored []byte) uint32 {
+	sum := crc32.Checksum(seqKey(last), castagnoli)
+	if stored[0] != 1 {
+		sum = crc32.Update(sum, castagnoli, stored[:1])
+	}
+	return crc32.Update(sum, castagnoli, stored[5:])
 }
 
 // parse decodes what append wrote, into the memory that the span has. After an
@@ -90,11 +101,11 @@ func (sp *span) parse(key, value []byte) error {
 		return fmt.Errorf("%w: a key of %d bytes in bucket trail_index", queue.ErrDamaged, len(key))
 	}
 	sp.last = binary.BigEndian.Uint64(key)
-	if len(value) < spanHeader || value[0] != spanVersion || (len(value)-spanHeader)%(8*bloom.LineWords) != 0 ||
-		binary.BigEndian.Uint32(value[1:]) != spanSum(sp.last, value[5:]) {
+	if len(value) < spanHeader || value[0] == 0 || value[0] > spanVersion || (len(value)-spanHeader)%(8*bloom.LineWords) != 0 ||
+		binary.BigEndian.Uint32(value[1:]) != spanSum(sp.last, value) {
 		return fmt.Errorf("%w: the filter of the blocks up to %d does not match its checksum", queue.ErrDamaged, sp.last)
 	}
-	sp.first = binary.BigEndian.Uint64(value[5:])
+	sp.old, sp.first = value[0] == 1, binary.BigEndian.Uint64(value[5:])
 	sp.earliest, sp.latest = int64(binary.BigEndian.Uint64(value[13:])), int64(binary.BigEndian.Uint64(value[21:]))
 	for words := value[spanHeader:]; len(words) > 0; words = words[8:] {
 		sp.filter = append(sp.filter, binary.BigEndian.Uint64(words))
@@ -128,6 +139,7 @@ const (
 	nameTrace       = 't'
 	namePartition   = 'p'
 	nameIdempotency = 'i'
+	nameEvent       = 'e' // from version 2 on
 )
 
 // nameOf is the name of a text; two kinds of the same text are two names.
@@ -165,7 +177,7 @@ func appendNames(dst []uint64, r *queue.Record) []uint64 {
 	if r.IdempotencyKey != "" {
 		dst = append(dst, nameOf(nameIdempotency, r.IdempotencyKey))
 	}
-	return dst
+	return append(dst, nameOf(nameEvent, string(r.Event))) // last, see spanCheck
 }
 
 // asRecorded says whether a record's line will have the text unchanged: only the

@@ -19,7 +19,7 @@ func TestSpan(t *testing.T) {
 	stored := sp.append(nil)
 
 	t.Run("has_the_stored_form_that_is_documented", func(t *testing.T) {
-		const head = "01" + "6b6be6e6" + "0000000000000003" + "ffffffffffffffff" + "00000000000f4240" + "0000000000000001"
+		const head = "02" + "b6ad3dfa" + "0000000000000003" + "ffffffffffffffff" + "00000000000f4240" + "0000000000000001"
 		if got := hex.EncodeToString(stored[:len(head)/2]); got != head {
 			t.Errorf("got  %s\nwant %s", got, head)
 		}
@@ -32,6 +32,27 @@ func TestSpan(t *testing.T) {
 		var got span
 		if err := got.parse(seqKey(70), stored); err != nil || !reflect.DeepEqual(got, sp) {
 			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+
+	t.Run("of_version_1_is_read_and_knows_no_events", func(t *testing.T) {
+		old := sp
+		old.old = true
+		v1 := old.append(nil)
+		var got span
+		if err := got.parse(seqKey(70), v1); err != nil || !reflect.DeepEqual(got, old) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		q := queue.TrailQuery{Event: queue.EventKeyHeld}
+		if !sieveOf(&q).passes(&old) || sieveOf(&q).passes(&sp) {
+			t.Error("a filter without events denies one, or one with them has what was never added")
+		}
+		for want, stored := range map[byte][]byte{2: v1, 1: stored} { // a version that became another
+			bad := slices.Clone(stored)
+			bad[0] = want
+			if err := got.parse(seqKey(70), bad); !errors.Is(err, queue.ErrDamaged) {
+				t.Errorf("taken for version %d: %v", want, err)
+			}
 		}
 	})
 
@@ -88,7 +109,7 @@ func TestNames(t *testing.T) {
 		want := []uint64{
 			nameOfSeq(3), nameOfSeq(2), nameOfSeq(7), nameOfSeq(8),
 			nameOf(nameTrace, strings.Repeat("é", queue.MaxRecordID/2)), nameOf(namePartition, "bad \uFFFD"),
-			nameOf(nameIdempotency, "plain"),
+			nameOf(nameIdempotency, "plain"), nameOf(nameEvent, "QUARANTINED"),
 		}
 		if got := appendNames(nil, &r); !slices.Equal(got, want) {
 			t.Errorf("got %x, want %x", got, want)

@@ -61,6 +61,9 @@ func (s *spanCheck) record(r queue.Record) {
 		return
 	}
 	s.names = appendNames(s.names[:0], &r)
+	if s.span.old {
+		s.names = s.names[:len(s.names)-1]
+	}
 	if ts := r.TS.UnixMicro(); ts < s.span.earliest || ts > s.span.latest || !s.span.holds(s.names) {
 		s.blind = true
 		s.v.Report(queue.Finding{N: r.N, Seq: r.Seq, What: fmt.Sprintf(

@@ -17,6 +17,7 @@ const spanPage = 256
 // sieve is what of a query the filters can tell.
 type sieve struct {
 	names        []uint64 // all of which a record must have
+	event        uint64   // and this one, where the filter has events; 0: any
 	since, until time.Time
 }
 
@@ -32,7 +33,13 @@ func sieveOf(q *queue.TrailQuery) *sieve {
 	if q.PartitionKey != "" {
 		s.names = append(s.names, nameOf(namePartition, q.PartitionKey))
 	}
-	if len(s.names) == 0 && q.Since.IsZero() && q.Until.IsZero() {
+	if q.IdempotencyKey != "" {
+		s.names = append(s.names, nameOf(nameIdempotency, q.IdempotencyKey))
+	}
+	if q.Event != "" {
+		s.event = nameOf(nameEvent, string(q.Event))
+	}
+	if len(s.names) == 0 && s.event == 0 && q.Since.IsZero() && q.Until.IsZero() {
 		return nil
 	}
 	return s
@@ -47,6 +54,9 @@ func (s *sieve) passes(sp *span) bool {
 		return false
 	}
 	if !s.until.IsZero() && !time.UnixMicro(sp.earliest).Before(s.until) {
+		return false
+	}
+	if s.event != 0 && !sp.old && !mayHold(sp.filter, s.event) {
 		return false
 	}
 	return sp.holds(s.names)

@@ -20,7 +20,7 @@ const trailPage = 64
 
 // Trail calls fn for records; see [queue.Reader]. It reads in transactions of its
 // own, in the caller's goroutine, and disturbs nobody. A query for a message, a
-// trace, a key or a time reads only the spans of blocks that may have it.
+// trace, a key, an event or a time reads only the spans of blocks that may have it.
 func (s *Store) Trail(ctx context.Context, q queue.TrailQuery, fn func(queue.Record) bool) error {
 	after := q.AfterN
 	if q.Seq > 0 {
@@ -126,7 +126,11 @@ func (w *trailWalk) scan(b queue.Block, fn func(queue.Record) bool) error {
 // contain, so that others need not be decoded: the rarest that there are; none if
 // there is no such thing.
 func needleOf(q *queue.TrailQuery) []byte {
-	for _, text := range [...]string{q.TraceID, q.PartitionKey} {
+	texts := []string{q.IdempotencyKey, q.TraceID, q.PartitionKey}
+	if q.Event.OfKey() { // which is rarer than its key
+		texts = texts[:2]
+	}
+	for _, text := range texts {
 		// What has no character that needs an escape is spelled in one way only.
 		if quoted := queue.AppendText(nil, text); text != "" && len(quoted) == len(text)+2 {
 			return quoted

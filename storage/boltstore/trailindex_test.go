@@ -76,10 +76,19 @@ func (d *driver) noteOddly() {
 	d.must(d.h.store.Note(d.ctx, d.now.Add(back), slices.Repeat([]queue.Record{r}, rapid.IntRange(1, 40).Draw(d.T, "notes"))))
 }
 
-// ageFile makes the file one of a version that had no index.
+// ageFile makes the file one of a version that had no index, or one without events.
 func (d *driver) ageFile() {
 	d.must(d.h.store.Close())
-	harmFile(d.h.t, d.h.options.Path, func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketTrailIndex) })
+	older := func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketTrailIndex) }
+	if rapid.Bool().Draw(d.T, "of version 1") {
+		older = eachSpanAt(func(key, value []byte) []byte {
+			var sp span
+			d.must(sp.parse(key, value))
+			sp.old = true
+			return sp.append(nil)
+		})
+	}
+	harmFile(d.h.t, d.h.options.Path, older)
 	d.h.open()
 	d.start()
 }
@@ -90,7 +99,11 @@ func (d *driver) queries() {
 	for range 20 {
 		at := all[rapid.IntRange(0, len(all)-1).Draw(d.T, "at")]
 		q := queue.TrailQuery{Seq: at.Seq}
-		switch rapid.IntRange(0, 5).Draw(d.T, "ask") {
+		switch rapid.IntRange(0, 7).Draw(d.T, "ask") {
+		case 6:
+			q = queue.TrailQuery{Event: rapid.SampledFrom(queue.Events[:]).Draw(d.T, "event")}
+		case 7:
+			q = queue.TrailQuery{IdempotencyKey: at.IdempotencyKey, Event: at.Event}
 		case 0:
 			q.Seq = rapid.Uint64Range(1, uint64(d.sent+2)).Draw(d.T, "seq")
 		case 1:
@@ -161,6 +174,12 @@ func livedIn(t testing.TB, o Options, rounds, perRound int) (h *harness, began t
 			lines[i] = submission(t, round*perRound+i, rounds*perRound/2)
 		}
 		_, err = s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines})
+		if err == nil && round == rounds/3 {
+			_, err = s.HoldKeys(ctx, queue.Action{Now: now}, []string{"entity-100"})
+			if err == nil {
+				_, err = s.ReleaseKeys(ctx, queue.Action{Now: now}, []string{"entity-100"})
+			}
+		}
 		if err == nil && round > 0 { // so that a life takes more than one round
 			err = ackSome(s, now, want)
 		}
@@ -208,15 +227,18 @@ func TestTrailIndex_a_query_opens_few_of_a_thousand_spans(t *testing.T) {
 		q             queue.TrailQuery
 		records, most int // spans: those of the records, the unfinished one, and one in a hundred for nothing
 	}{
-		"a message":    {queue.TrailQuery{Seq: seq}, 3, 3 + 1 + 10},
-		"a trace":      {queue.TrailQuery{TraceID: "trace-00000100"}, 3, 3 + 1 + 10},
-		"a key":        {queue.TrailQuery{PartitionKey: "entity-100"}, 6, 6 + 1 + 10},
-		"none":         {queue.TrailQuery{TraceID: "unheard of"}, 0, 1 + 10},
-		"a minute":     {queue.TrailQuery{Since: minute, Until: minute.Add(time.Minute)}, 3 * perRound, 20},
-		"everything":   {queue.TrailQuery{}, 1 + 3*rounds*perRound, 1},
-		"all since":    {queue.TrailQuery{Since: began}, 1 + 3*rounds*perRound, spans + 1},
-		"before it":    {queue.TrailQuery{Until: began}, 0, 1},
-		"all together": {queue.TrailQuery{Seq: seq, TraceID: fmt.Sprintf("trace-%08d", seq-1), Since: minute}, 3, 3 + 1 + 1},
+		"a message":          {queue.TrailQuery{Seq: seq}, 3, 3 + 1 + 10},
+		"a trace":            {queue.TrailQuery{TraceID: "trace-00000100"}, 3, 3 + 1 + 10},
+		"a key":              {queue.TrailQuery{PartitionKey: "entity-100"}, 8, 8 + 1 + 10},
+		"an idempotency key": {queue.TrailQuery{IdempotencyKey: "idem-00000100"}, 1, 1 + 1 + 10},
+		"a rare event":       {queue.TrailQuery{Event: queue.EventKeyHeld, PartitionKey: "entity-100"}, 1, 1 + 1 + 10},
+		"an absent event":    {queue.TrailQuery{Event: queue.EventRestored}, 0, 1 + 10},
+		"none":               {queue.TrailQuery{TraceID: "unheard of"}, 0, 1 + 10},
+		"a minute":           {queue.TrailQuery{Since: minute, Until: minute.Add(time.Minute)}, 3 * perRound, 20},
+		"everything":         {queue.TrailQuery{}, 3 + 3*rounds*perRound, 1},
+		"all since":          {queue.TrailQuery{Since: began}, 3 + 3*rounds*perRound, spans + 1},
+		"before it":          {queue.TrailQuery{Until: began}, 0, 1},
+		"all together":       {queue.TrailQuery{Seq: seq, TraceID: fmt.Sprintf("trace-%08d", seq-1), Since: minute}, 3, 3 + 1 + 1},
 	} {
 		before := h.store.spansOpened.Load()
 		found := len(recordsOf(t, h.store, c.q))
@@ -345,15 +367,21 @@ func harms() map[string]harm {
 
 // eachSpan replaces every value of the index; nil removes it.
 func eachSpan(f func(i int, value []byte) []byte) func(*bolt.Tx) error {
+	i := -1
+	return eachSpanAt(func(_, value []byte) []byte { i++; return f(i, value) })
+}
+
+// eachSpanAt is eachSpan for who needs the keys.
+func eachSpanAt(f func(key, value []byte) []byte) func(*bolt.Tx) error {
 	return func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketTrailIndex)
 		spans := map[string][]byte{}
 		if err := b.ForEach(func(k, v []byte) error { spans[string(k)] = slices.Clone(v); return nil }); err != nil {
 			return err
 		}
-		for i, key := range slices.Sorted(maps.Keys(spans)) {
+		for _, key := range slices.Sorted(maps.Keys(spans)) {
 			var err error
-			if v := f(i, spans[key]); v == nil {
+			if v := f([]byte(key), spans[key]); v == nil {
 				err = b.Delete([]byte(key))
 			} else {
 				err = b.Put([]byte(key), v)

@@ -21,21 +21,26 @@ var trailPromises = []promise{
 		w.ack(worker("w"), w.takeRun(worker("w"), "a1 a2 b1")...)
 		w.pass(time.Minute)
 		w.ok(w.store.Pause(w.ctx, w.operator("")), "pause")
+		w.done(w.store.HoldKeys(w.ctx, w.operator(""), []string{"A", "B"}))
 		all := w.records(queue.TrailQuery{})
 		for name, q := range map[string]queue.TrailQuery{
-			"everything":      {},
-			"after a record":  {AfterN: 4},
-			"of a message":    {Seq: 1}, // with the conflict and the duplicate that name it
-			"of a trace":      {TraceID: "shared"},
-			"of a key":        {PartitionKey: "A"},
-			"of an event":     {Event: queue.EventDecided},
-			"since":           {Since: middle},
-			"until":           {Until: middle},
-			"between":         {Since: middle, Until: middle.Add(time.Second)},
-			"all at once":     {AfterN: 3, Seq: 3, TraceID: "shared", PartitionKey: "A", Event: queue.EventDispatched, Since: middle, Until: middle.Add(1)},
-			"nothing":         {Seq: 99},
-			"after the last":  {AfterN: uint64(len(all))},
-			"another message": {Seq: 2, Event: queue.EventAccepted},
+			"everything":            {},
+			"after a record":        {AfterN: 4},
+			"of a message":          {Seq: 1}, // with the conflict and the duplicate that name it
+			"of a trace":            {TraceID: "shared"},
+			"of a key":              {PartitionKey: "A"},
+			"of an event":           {Event: queue.EventDecided},
+			"of a rare event":       {Event: queue.EventPaused},
+			"of an idempotency key": {IdempotencyKey: "a1"},
+			"of no such key":        {IdempotencyKey: "zz"},
+			"of a key's events":     {PartitionKey: "A", Event: queue.EventKeyHeld},
+			"since":                 {Since: middle},
+			"until":                 {Until: middle},
+			"between":               {Since: middle, Until: middle.Add(time.Second)},
+			"all at once":           {AfterN: 3, Seq: 3, TraceID: "shared", PartitionKey: "A", Event: queue.EventDispatched, Since: middle, Until: middle.Add(1)},
+			"nothing":               {Seq: 99},
+			"after the last":        {AfterN: uint64(len(all))},
+			"another message":       {Seq: 2, Event: queue.EventAccepted},
 		} {
 			var want []queue.Record
 			for i := range all {
@@ -46,7 +51,8 @@ var trailPromises = []promise{
 			equal(w, name, w.records(q), want)
 		}
 		equal(w, "records of the first", len(w.records(queue.TrailQuery{Seq: 1})), 5)
-		equal(w, "records of the key", len(w.records(queue.TrailQuery{PartitionKey: "A"})), 7)
+		equal(w, "records of the key", len(w.records(queue.TrailQuery{PartitionKey: "A"})), 8)
+		equal(w, "records of the idempotency key", len(w.records(queue.TrailQuery{IdempotencyKey: "a1"})), 2)
 	}},
 	{"ends_when_the_reader_has_enough", func(w *world) {
 		w.given("a1@A", "b1@B", "c1@C")
