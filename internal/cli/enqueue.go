@@ -12,7 +12,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"breakwater/internal/client"
+	"breakwater/client"
 )
 
 func (e *env) enqueueCommand() *ucli.Command {

@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	dialTime = 5 * time.Second
 	// answerTime bounds a request that reads a page or changes something, from its
 	// first byte to the last of the answer.
 	answerTime = 2 * time.Minute

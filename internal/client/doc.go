@@ -1,3 +1,3 @@
-// Package client speaks with a running breakwater: lines to enqueue.sock, requests
-// to control.sock. The command line is its user.
+// Package client asks and steers a running breakwater over control.sock, as the
+// command line does. What producers and consumers need is the package breakwater/client.
 package client

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"breakwater/internal/client"
+	"breakwater/client"
 )
 
 // benchLine is an exception of a usual size, about 350 bytes, for AUTO_RESOLVE.

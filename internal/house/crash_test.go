@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"breakwater/internal/client"
+	"breakwater/client"
 	"breakwater/queue"
 )
 

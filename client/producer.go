@@ -19,18 +19,11 @@ import (
 const (
 	maxPendingLines = 8192
 	maxPendingBytes = 32 << 20
-	// MaxLine is the longest line that is sent: what a server can be configured to
-	// take at most.
+	// MaxLine is the longest line that is sent, in bytes: what a server can be
+	// configured to take at most.
 	MaxLine = 16 << 20
 
-	dialTime      = 5 * time.Second
-	firstRetry    = 100 * time.Millisecond
-	longestRetry  = 5 * time.Second
 	maxReconnects = 20 // in a row, without a single receipt between them: some 76 s
-	// maxFirst is how often a first connection is tried again where none was ever
-	// had: some 6 s, in which a daemon that was just started opens its socket. A path
-	// that is wrong should not take longer to be told.
-	maxFirst = 6
 )
 
 // Counts adds up receipts by status. Resent lines had been written, whole, to a
@@ -68,12 +61,6 @@ type Result struct {
 	Counts
 	Audit *Head `json:"audit,omitempty"`
 }
-
-// ErrLost: the connection could not be had, or not be had again.
-var ErrLost = errors.New("no connection to the enqueue socket")
-
-// ErrRefused: the server has as many connections as it takes; nothing was read.
-var ErrRefused = errors.New("the connection was refused")
 
 // ErrLongLine: a line is longer than any server takes.
 var ErrLongLine = errors.New("line is too long")
@@ -132,7 +119,7 @@ func (p *Producer) Send(ctx context.Context, in io.Reader) (Result, error) {
 		if r.tries++; r.tries > most {
 			return r.res, fmt.Errorf("%w: %w", ErrLost, err)
 		}
-		wait := min(firstRetry<<min(r.tries-1, 10), longestRetry)
+		wait := pause(r.tries)
 		if p.Waiting != nil {
 			p.Waiting(err, wait)
 		}
@@ -149,26 +136,14 @@ type inputError struct{ err error }
 // Error is the trouble's text.
 func (e *inputError) Error() string { return e.err.Error() }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // connection sends over one connection; done: every line has its receipt.
 func (r *run) connection(ctx context.Context) (done bool, err error) {
-	d := net.Dialer{Timeout: dialTime}
-	nc, err := d.DialContext(ctx, "unix", r.Path)
+	uc, err := dial(ctx, r.Path)
 	if err != nil {
 		return false, err
 	}
 	r.had = true
-	c := &countedConn{UnixConn: nc.(*net.UnixConn)}
+	c := &countedConn{UnixConn: uc}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // the reader then ends too
 	w := &window{room: sync.NewCond(new(sync.Mutex)), ended: make(chan struct{})}
@@ -310,10 +285,6 @@ type receipt struct {
 	Audit  *Head  `json:"audit"`
 }
 
-// refusedCode is the code of the one event that comes instead of an answer: the
-// server has read nothing.
-const refusedCode = "QUEUE_SATURATED"
-
 // receive reads receipts until the end line.
 func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 	in := bufio.NewReaderSize(c, 64<<10)
@@ -330,7 +301,7 @@ func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 		case rc.Event == "end":
 			r.res.Audit = rc.Audit
 			return true, nil
-		case rc.Event != "" && rc.Code == refusedCode:
+		case rc.Event != "" && rc.Code == codeSaturated:
 			return false, fmt.Errorf("%w: %s: %s", ErrRefused, rc.Code, rc.Error)
 		case rc.Event != "":
 			return false, fmt.Errorf("%s: %s", rc.Code, rc.Error)

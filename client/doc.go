@@ -1,0 +1,2 @@
+// Package client is for programs that send exceptions to breakwater.
+package client
