@@ -45,13 +45,13 @@ queue {
 
   # How long a claimed exception belongs to its worker or consumer before it is given to
   # another: 10 ms to 7 days. Workers renew theirs while a handler runs, so this needs not
-  # cover the slowest handler. max_lease_timeout_ms is the longest lease that a consumer may ask
-  # for: consumers are not in this version yet, so it has no effect.
+  # cover the slowest handler. A consumer that asks for none has lease_timeout_ms;
+  # max_lease_timeout_ms is the longest that it may ask for.
   lease_timeout_ms     = 30000
   max_lease_timeout_ms = 3600000
 
-  # The largest prefetch that a consumer may ask for: 1 to 65536. Not in this version yet: no
-  # effect.
+  # The largest prefetch that a consumer may ask for, which is how many exceptions it may have
+  # at once: 1 to 65536.
   max_prefetch = 1024
 
   # How long running handlers may go on after SIGTERM before they are cut off: 1 s to a day.
@@ -155,8 +155,7 @@ metrics {
   listen = ""
 }
 
-# The three doors ("consume" is not in this version yet: no socket is made, and its block has no
-# effect); their permissions are the access control. The mode is octal, in quotes, and
+# The three doors; their permissions are the access control. The mode is octal, in quotes, and
 # never opens a socket to everyone: put the clients into the group (a name or a number; default:
 # the process's own). Restart, all of it.
 socket "enqueue" {
@@ -181,9 +180,8 @@ socket "control" {
 }
 
 # Which handler takes the exceptions of a route: "log" (settles them as AUTO_RESOLVED; the audit
-# record is the effect), "consumers" (whoever is attached to the consume socket: not in this
-# version yet, so the route's exceptions wait in the backlog, in order), or the name of a handler
-# block below.
+# record is the effect), "consumers" (whoever is attached to the consume socket; while nobody is,
+# the route's exceptions wait in the backlog, in order), or the name of a handler block below.
 route "AUTO_RESOLVE" {
   handler = "log"
 }

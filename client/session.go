@@ -31,10 +31,10 @@ type Session struct {
 	c Consumer
 
 	mu      sync.Mutex
-	changed sync.Cond // of what mu guards
-	link    *link     // nil while there is none
-	queue   []*sent   // without a reply, in order; the first of them are written
-	later   []*sent   // refused for now: to be given again
+	changed sync.Cond            // of what mu guards
+	link    *link                // nil while there is none
+	queue   []*sent              // without a reply, in order; the first of them are written
+	later   []*sent              // refused for now: to be given again
 	known   map[string]time.Time // leases that the caller was given, until when
 	lease   time.Duration
 	closed  bool

@@ -7,9 +7,9 @@
 data_dir = "/var/lib/breakwater" # StateDirectory= of the unit
 # run_dir is $RUNTIME_DIRECTORY, which the unit sets: /run/breakwater.
 
-# Whoever works on the exceptions with a variance has to be named: this version has
-# no consume.sock, so with the default, "consumers", what goes to ROUTE_REVIEW is
-# stored and waits. A handler in its place, with the path of your own program:
+# Exceptions with a variance go to ROUTE_REVIEW, whose handler is "consumers" by default:
+# they wait until somebody attaches to /run/breakwater/consume.sock ("breakwater consume",
+# or a program of your own). A command in their place, with the path of your program:
 #
 # route "ROUTE_REVIEW" {
 #   handler = "post-journal"

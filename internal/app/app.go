@@ -177,7 +177,8 @@ func (a *appliance) build(inherited inherited) error {
 	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
 		StreamSkipped: a.stream.skippedRecords, Checkpoints: a.checkpoints.counts,
 		// Nobody scrapes before the runner is there: it is made before the doors open.
-		Available: func(route queue.Route) (up, inProcess bool) { return a.runner.Available(route) }})
+		Available: func(route queue.Route) (up, inProcess bool) { return a.runner.Available(route) },
+		Consumers: func() int { return a.runner.Consumers() }})
 	q := a.o.Config.Queue
 	a.runner, err = dispatch.New(dispatch.Options{
 		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),
@@ -216,6 +217,7 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 	a.runner.Drain()
 	doorErr := a.doors.drain(doors, hurry)
 	<-work
+	doorErr = errors.Join(doorErr, a.doors.drainConsumers(doors, hurry))
 	doors.end()
 	a.doors.close()
 	if failed != nil {
@@ -306,3 +308,17 @@ func (i intake) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submi
 
 // Head returns the trail's head, for the end line.
 func (i intake) Head(ctx context.Context) (queue.Head, error) { return i.store.Head(ctx) }
+
+// desk is where consumers attach, as the consume socket needs it.
+type desk struct{ runner *dispatch.Runner }
+
+var _ socket.Desk = desk{}
+
+// Attach takes a consumer in; see [dispatch.Runner.Attach].
+func (d desk) Attach(ctx context.Context, a queue.Attachment) (socket.Session, error) {
+	s, err := d.runner.Attach(ctx, a)
+	if err != nil {
+		return nil, err // not s: an interface that holds no session is not nil
+	}
+	return s, nil
+}

@@ -21,10 +21,12 @@ type inherited map[string]*net.UnixListener
 // doors are the sockets and their servers.
 type doors struct {
 	enqueue *socket.Listener
+	consume *socket.Listener
 	control *socket.Listener
 	scrapes net.Listener // nil: metrics.listen is not set
 
 	lines     *socket.EnqueueServer
+	consumers *socket.ConsumeServer
 	operators *control.Server
 	scraped   *control.MetricsServer
 }
@@ -32,6 +34,7 @@ type doors struct {
 // Names of the sockets, as configuration and service manager spell them.
 const (
 	enqueueSocket = "enqueue"
+	consumeSocket = "consume"
 	controlSocket = "control"
 )
 
@@ -47,7 +50,9 @@ func (d *doors) counts() map[string]func() metrics.Connections {
 			return metrics.Connections{Open: c.Open, Accepted: c.Accepted, Refused: c.Refused, Failed: c.Failed}
 		}
 	}
-	return map[string]func() metrics.Connections{enqueueSocket: of(&d.enqueue), controlSocket: of(&d.control)}
+	return map[string]func() metrics.Connections{
+		enqueueSocket: of(&d.enqueue), consumeSocket: of(&d.consume), controlSocket: of(&d.control),
+	}
 }
 
 // open makes the servers and binds the sockets. Connections wait until serve.
@@ -58,6 +63,12 @@ func (d *doors) open(a *appliance, from inherited) (err error) {
 	d.lines, err = socket.NewEnqueueServer(intake{a.runner, a.store}, o)
 	if err != nil {
 		return fmt.Errorf("enqueue socket: %w", err)
+	}
+	served := consumersOf(a.o.Config)
+	served.Log = a.log.Named(consumeSocket)
+	d.consumers, err = socket.NewConsumeServer(desk{a.runner}, served)
+	if err != nil {
+		return fmt.Errorf("consume socket: %w", err)
 	}
 	d.operators, err = control.New(control.Options{
 		Store: operated{a.store, a.runner}, Version: a.o.Version, Started: time.Now(), Log: a.log.Named(controlSocket),
@@ -75,7 +86,7 @@ func (d *doors) open(a *appliance, from inherited) (err error) {
 func (d *doors) bind(a *appliance, from inherited) (err error) {
 	c := a.o.Config
 	for name, l := range from {
-		if name != enqueueSocket && name != controlSocket {
+		if name != enqueueSocket && name != consumeSocket && name != controlSocket {
 			a.log.Warn("socket handed over, but this version does not serve it", "socket", name)
 			_ = l.Close() // nothing was accepted on it
 		}
@@ -89,6 +100,9 @@ func (d *doors) bind(a *appliance, from inherited) (err error) {
 		return err
 	}
 	if d.enqueue, err = listen(enqueueSocket, c.Sockets.Enqueue, nil, from, a); err != nil {
+		return err
+	}
+	if d.consume, err = listen(consumeSocket, c.Sockets.Consume, nil, from, a); err != nil {
 		return err
 	}
 	if c.Metrics.Listen == "" {
@@ -130,7 +144,12 @@ func listen(name string, c config.Socket, refusal []byte, from inherited, a *app
 // serving is what runs behind the doors.
 type serving struct {
 	enqueued chan error
+	consumed chan error
 	cut      atomic.Bool
+
+	// Consumers are answered until the last handler has ended: so long an answer can
+	// still be settled.
+	endConsumers context.CancelFunc
 
 	// Operators and scrapes are answered until the drain has ended: they are how it
 	// is watched.
@@ -140,9 +159,11 @@ type serving struct {
 
 // serve answers connections: producers until stop ends.
 func (d *doors) serve(stop context.Context, a *appliance) *serving {
-	s := &serving{enqueued: make(chan error, 1)}
+	s := &serving{enqueued: make(chan error, 1), consumed: make(chan error, 1)}
 	go func() { s.enqueued <- d.lines.Serve(stop, d.enqueue) }()
-	var late context.Context
+	var consuming, late context.Context
+	consuming, s.endConsumers = context.WithCancel(context.WithoutCancel(stop))
+	go func() { s.consumed <- d.consumers.Serve(consuming, d.consume) }()
 	late, s.endOthers = context.WithCancel(context.WithoutCancel(stop))
 	answer := func(name string, serve func() error) {
 		s.others.Go(func() {
@@ -167,20 +188,31 @@ func (s *serving) end() {
 // drain waits until every line that was read is answered. When hurry ends, what is
 // still open is cut.
 func (d *doors) drain(s *serving, hurry context.Context) error {
+	return d.await(s, enqueueSocket, d.enqueue, s.enqueued, hurry)
+}
+
+// drainConsumers ends the connections of consumers, once every answer that was read is
+// settled. When hurry ends, they are cut.
+func (d *doors) drainConsumers(s *serving, hurry context.Context) error {
+	s.endConsumers()
+	return d.await(s, consumeSocket, d.consume, s.consumed, hurry)
+}
+
+// await waits for the end of a server, which the end of hurry brings about.
+func (d *doors) await(s *serving, name string, l *socket.Listener, ended <-chan error, hurry context.Context) error {
 	defer context.AfterFunc(hurry, func() {
 		s.cut.Store(true)
-		_ = d.enqueue.Close() // cutting is all that is wanted
+		_ = l.Close() // cutting is all that is wanted
 	})()
-	err := <-s.enqueued
-	if err != nil && !s.cut.Load() {
-		return fmt.Errorf("enqueue socket: %w", err)
+	if err := <-ended; err != nil && !s.cut.Load() {
+		return fmt.Errorf("%s socket: %w", name, err)
 	}
 	return nil
 }
 
 // close closes the sockets. Those that were made here are unlinked.
 func (d *doors) close() {
-	for _, l := range [...]*socket.Listener{d.enqueue, d.control} {
+	for _, l := range [...]*socket.Listener{d.enqueue, d.consume, d.control} {
 		if l != nil {
 			_ = l.Close() // nobody is left to tell
 		}

@@ -52,7 +52,7 @@ func (o operated) ReleaseKeys(ctx context.Context, a queue.Action, keys []string
 
 // readiness is what the process says of itself for /readyz.
 func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Readiness {
-	r := control.Readiness{Draining: a.runner.Draining()}
+	r := control.Readiness{Draining: a.runner.Draining(), Consumers: a.runner.Consumers()}
 	for _, o := range a.runner.Unavailable() {
 		r.Unavailable = append(r.Unavailable, control.Outage(o))
 	}

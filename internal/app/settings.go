@@ -51,6 +51,12 @@ func linesOf(c config.Config) socket.EnqueueOptions {
 	}
 }
 
+// consumersOf is what consumers may ask for.
+func consumersOf(c config.Config) socket.ConsumeOptions {
+	q := c.Queue
+	return socket.ConsumeOptions{Lease: q.LeaseTimeout, MaxLease: q.MaxLeaseTimeout, MaxPrefetch: q.MaxPrefetch}
+}
+
 // handlersOf makes the in-process handler of each route that has one. A route
 // whose handler is consumers has none. One that is configured as before is the one
 // before, with its connections.

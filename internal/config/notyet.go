@@ -12,8 +12,6 @@ func (c Config) notYet() (found []finding) {
 	}{
 		{"audit.retention_h", c.Audit.Retention != usual.Audit.Retention, "every record stays for ever"},
 		{"audit.require_archive", c.Audit.RequireArchive != usual.Audit.RequireArchive, "every record stays for ever"},
-		{"queue.max_lease_timeout_ms", c.Queue.MaxLeaseTimeout != usual.Queue.MaxLeaseTimeout, "there are no consumers to ask for leases"},
-		{"queue.max_prefetch", c.Queue.MaxPrefetch != usual.Queue.MaxPrefetch, "there are no consumers to ask for more"},
 	} {
 		if one.changed {
 			found = append(found, finding{[]string{one.key}, one.key + " has no effect in this version yet", one.hint})

@@ -30,8 +30,7 @@ func TestReference(t *testing.T) {
 		if want := Default(); !got.Equal(want) {
 			t.Errorf("config.hcl gives\n%s\nthe default is\n%s", got.HCL(), want.HCL())
 		}
-		// Nobody can attach to what this version does not open.
-		if warnings := got.Warnings(); len(warnings) != 1 || !strings.Contains(warnings[0].Message, "no consume.sock") {
+		if warnings := got.Warnings(); len(warnings) > 0 {
 			t.Errorf("the default has the warnings %v", warnings)
 		}
 	})

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
-
-	"breakwater/queue"
 )
 
 // Warnings lists what is allowed and still probably not meant. They refuse
@@ -18,7 +16,6 @@ func (c Config) Warnings() []Problem {
 		found = append(found, finding{[]string{"route.ROUTE_REVIEW.handler"},
 			`the route ROUTE_REVIEW has the handler "log", which settles every exception unseen`, `"consumers" is its default`})
 	}
-	found = append(found, c.unworked()...)
 	found = append(found, c.notYet()...)
 	if limit := usualDrain; c.Queue.DrainTimeout > limit {
 		found = append(found, finding{[]string{"queue.drain_timeout_s"},
@@ -47,21 +44,6 @@ func (c Config) Warnings() []Problem {
 // usualDrain is the longest drain that nobody asks about: a longer one is likely to
 // be meant in milliseconds.
 const usualDrain = time.Hour
-
-// unworked are the routes that nobody takes exceptions from: the handler "consumers"
-// is what will be attached to consume.sock, which this version does not open.
-func (c Config) unworked() (found []finding) {
-	for _, name := range queue.Routes {
-		if c.Routes.Of(name).Handler != KindConsumers {
-			continue
-		}
-		key := "route." + string(name) + ".handler"
-		found = append(found, finding{[]string{key},
-			fmt.Sprintf("this version has no consume.sock: what goes to %s waits until it has another handler", name),
-			fmt.Sprintf("%s%s is %q; name a handler block, or \"log\"", key, c.defaulted(key), KindConsumers)})
-	}
-	return found
-}
 
 // isLoopback judges the text alone: nothing is looked up.
 func isLoopback(host string) bool {

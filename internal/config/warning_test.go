@@ -42,42 +42,9 @@ metrics {
 	}
 }
 
-func TestWarnings_of_a_route_that_nobody_works_on(t *testing.T) {
-	const waits = "this version has no consume.sock: what goes to %s waits until it has another handler"
-	for _, one := range []struct{ name, text, want string }{
-		{"by default", "queue {\n}\n", "config.hcl: " + fmt.Sprintf(waits, "ROUTE_REVIEW")},
-		{"as it is said", "route \"ROUTE_REVIEW\" {\n  handler = \"consumers\"\n}\n", "config.hcl:2: " + fmt.Sprintf(waits, "ROUTE_REVIEW")},
-		{"the other one", "route \"AUTO_RESOLVE\" {\n  handler = \"consumers\"\n}\n" + postsReviews, "config.hcl:2: " + fmt.Sprintf(waits, "AUTO_RESOLVE")},
-		{"none", postsReviews, ""},
-	} {
-		t.Run(one.name, func(t *testing.T) {
-			got := parse(t, one.text).Warnings()
-			if one.want == "" {
-				if len(got) > 0 {
-					t.Errorf("warnings %v", got)
-				}
-				return
-			}
-			if len(got) != 1 || !strings.HasPrefix(got[0].String(), one.want) {
-				t.Errorf("warnings %v, want %q", got, one.want)
-			}
-		})
-	}
-}
-
-// postsReviews gives ROUTE_REVIEW somebody who works on it.
-const postsReviews = `
-route "ROUTE_REVIEW" {
-  handler = "post"
-}
-handler "exec" "post" {
-  command = ["/bin/post"]
-}
-`
-
 func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
 	for seconds, want := range map[string]string{"3600": "", "30000": "config.hcl:3: a stop may take as long as queue.drain_timeout_s, 8h20m0s"} {
-		got := parse(t, "queue {\n\n  drain_timeout_s = "+seconds+"\n}"+postsReviews).Warnings()
+		got := parse(t, "queue {\n\n  drain_timeout_s = "+seconds+"\n}").Warnings()
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].String(), want)) {
 			t.Errorf("%s s: %v, want %q", seconds, got, want)
 		}
@@ -88,12 +55,10 @@ func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
 	for _, one := range []struct{ name, text, want string }{
 		{"retention of records", "audit {\n  retention_h = 1\n}\n", "config.hcl:2: audit.retention_h has no effect"},
 		{"expiry without a copy", "audit {\n  require_archive = false\n}\n", "config.hcl:2: audit.require_archive has no effect"},
-		{"consumers' leases", "queue {\n  max_lease_timeout_ms = 30000\n}\n", "config.hcl:2: queue.max_lease_timeout_ms has no effect"},
-		{"consumers' prefetch", "queue {\n  max_prefetch = 1\n}\n", "config.hcl:2: queue.max_prefetch has no effect"},
 		{"at its default", "ledger {\n  retention_h = 8760\n}\n", ""},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			got := parse(t, one.text+postsReviews).Warnings()
+			got := parse(t, one.text).Warnings()
 			if one.want == "" {
 				if len(got) > 0 {
 					t.Errorf("warnings %v", got)

@@ -133,6 +133,7 @@ func (k *consumer) attach(l *line) {
 	}
 	k.session = session
 	k.log = k.log.With("consumer", r.name)
+	k.log.Info("consumer attached", "prefetch", r.prefetch, "lease_timeout_ms", r.lease.Milliseconds())
 	k.out.setTimeout(r.lease)
 	k.out.add(func(dst []byte) []byte { return appendAttached(dst, r.name, r.lease) })
 	var telling context.Context
@@ -261,6 +262,7 @@ func (k *consumer) putBack() bool {
 		return true
 	}
 	k.stopTelling()
+	k.log.Info("consumer detached")
 	k.out.add(func(dst []byte) []byte { return appendEvent(dst, "detached") })
 	return true
 }
@@ -274,6 +276,7 @@ func (k *consumer) leave() {
 	if err := k.session.Break(k.answering); err != nil {
 		k.log.Error("consumer not marked as gone", "error", err)
 	}
+	k.log.Info("consumer gone; its leases stay")
 }
 
 // stopTelling ends the deliveries.
@@ -291,7 +294,7 @@ func (k *consumer) tell(ctx context.Context, session Session) {
 		k.out.waitForRoom(ctx)
 		n, err := session.Next(ctx)
 		if err != nil {
-			if ctx.Err() == nil && refusalCode(err) == queue.CodeInternal {
+			if ctx.Err() == nil && !errors.Is(err, queue.ErrDetached) {
 				k.log.Error("nothing more is delivered", "error", err)
 				k.conn.Close() // which ends the reading too
 			}
