@@ -16,6 +16,8 @@ type commandLine struct {
 	path    []string      // its names, from the program's on
 	args    []string      // flags before arguments, level by level
 	help    bool          // somebody asked for help: nothing is run
+
+	trailing int // how many of the last words stood after "--"
 }
 
 // reading is a command line that is being read.
@@ -47,6 +49,7 @@ func arrange(app *ucli.App, words []string) (commandLine, error) {
 	for words = words[1:]; len(words) > 0 && err == nil; {
 		switch word := words[0]; {
 		case word == "--":
+			r.trailing = len(words) - 1
 			r.words, words = append(r.words, words[1:]...), nil
 		case word == "-" || !strings.HasPrefix(word, "-"):
 			err = r.word(word)

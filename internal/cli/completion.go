@@ -148,6 +148,10 @@ func valuesOf(flag string) (values []string) {
 		for _, e := range queue.Events {
 			values = append(values, string(e))
 		}
+	case "routes":
+		for _, r := range queue.Routes {
+			values = append(values, string(r))
+		}
 	case "code":
 		for _, c := range deadCodes {
 			values = append(values, string(c))

@@ -40,7 +40,8 @@ func Run(stop, hurry context.Context, p Process) int {
 // env is what every command shares.
 type env struct {
 	Process
-	hurry context.Context
+	hurry    context.Context
+	trailing int // words that stand after "--"
 }
 
 func (e *env) run(stop context.Context) error {
@@ -55,6 +56,7 @@ func (e *env) run(stop context.Context) error {
 	case line.help:
 		return write(e.Stdout, page(app, line))
 	}
+	e.trailing = line.trailing
 	return app.RunContext(stop, line.args)
 }
 
@@ -93,6 +95,7 @@ func (e *env) commands() []*ucli.Command {
 	return []*ucli.Command{
 		e.serveCommand(),
 		e.enqueueCommand(),
+		e.consumeCommand(),
 		e.statusCommand(),
 		e.showCommand(),
 		e.dlqCommand(),
