@@ -73,7 +73,7 @@ type Kind string
 // The kinds of events. A Session keeps others to itself.
 const (
 	Attached    Kind = "attached"     // again, after a lost connection
-	Delivered   Kind = "delivery"     // an exception that this session has not had yet
+	Delivered   Kind = "delivery"     // an exception that the session has not had yet
 	LeaseEnding Kind = "lease_ending" // a third of a lease is left
 	Draining    Kind = "draining"     // nothing more is delivered before the server's restart
 	Settled     Kind = "settled"      // an answer was taken, and is on the server's disk

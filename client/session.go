@@ -84,7 +84,7 @@ func (s *Session) wait(ctx context.Context, n int, why error) error {
 	return nil
 }
 
-// Lease is how long a lease of this session is.
+// Lease is how long its leases are.
 func (s *Session) Lease() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

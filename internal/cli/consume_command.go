@@ -30,7 +30,7 @@ type commandRuns struct {
 
 	mu      sync.Mutex
 	counts  consumed
-	away    bool // the command was not available in this turn
+	away    map[string]bool // leases for which the command was not available, in this turn
 	backoff time.Duration
 }
 
@@ -66,12 +66,12 @@ func (r *commandRuns) run(ctx context.Context) error {
 	most := r.Max
 	for {
 		turn, end := context.WithCancel(ctx)
-		r.away = false
+		r.away = map[string]bool{}
 		err := r.Run(turn, func(ctx context.Context, d client.Delivery) client.Answer { return r.handle(ctx, d, end) })
 		end()
 		r.mu.Lock()
-		r.Max = most - r.counts.Taken + r.counts.Unavailable
-		finished := err != nil || !r.away || ctx.Err() != nil || most > 0 && r.Max <= 0
+		r.Max = most - r.counts.Taken
+		finished := err != nil || len(r.away) == 0 || ctx.Err() != nil || most > 0 && r.Max <= 0
 		r.backoff = min(max(2*r.backoff, firstBackoff), longestBackoff)
 		wait := r.backoff
 		r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *commandRuns) handle(ctx context.Context, d client.Delivery, leave func(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.Unavailable {
-		r.away = true
+		r.away[d.Lease] = true
 		leave()
 	} else {
 		r.backoff = 0
@@ -158,6 +158,8 @@ func (r *commandRuns) answered(d client.Delivery, a client.Answer, e client.Even
 	}
 	n := &r.counts
 	switch again := e.Resent && e.Code == client.CodeAlreadySettled; {
+	case r.away[d.Lease]:
+		n.Unavailable++
 	case e.Kind == client.Settled || again:
 		n.Taken++
 		*map[client.Verb]*int{
@@ -180,6 +182,10 @@ func (r *commandRuns) summary(c *ucli.Context) error {
 	if c.Bool("json") {
 		return r.printJSON(n)
 	}
-	return write(r.Stdout, fmt.Appendf(nil, "%d taken: %d acked, %d retried, %d released, %d held, %d rejected, %d refused\n",
-		n.Taken, n.Acked, n.Retried, n.Released, n.Held, n.Rejected, n.Refused))
+	text := fmt.Appendf(nil, "%d taken: %d acked, %d retried, %d released, %d held, %d rejected, %d refused\n",
+		n.Taken, n.Acked, n.Retried, n.Released, n.Held, n.Rejected, n.Refused)
+	if n.Unavailable > 0 {
+		text = fmt.Appendf(text, "%d put back because the command was not available\n", n.Unavailable)
+	}
+	return write(r.Stdout, text)
 }
