@@ -17,7 +17,7 @@ import (
 func (e *env) consumeCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:      "consume",
-		Usage:     "take exceptions from the consume socket: by hand, by a filter, or by a command for each",
+		Usage:     "take exceptions, by hand or with a command for each",
 		ArgsUsage: "[-- CMD ARG…]",
 		Description: manual(`
 Attaches to the consume socket under a name and takes what is routed to consumers,
