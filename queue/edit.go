@@ -43,11 +43,13 @@ func (r *EditResult) Refuse(code Code, field, why string) {
 	r.Code, r.Field, r.Error = code, field, why
 }
 
-// Letter is what decides whether a dead letter may be edited.
+// Letter is what decides whether a dead letter may be edited or put back.
 type Letter struct {
 	Stored
+	Code      Code
 	NotBefore time.Time
-	Ordered   bool // it has been in the order of its key, so its places in it are taken
+	Ordered   bool // it has been in the order of its key, and has its place in it
+	Edited    bool
 	Content   Content
 }
 

@@ -76,8 +76,10 @@ type Store interface {
 	Resume(ctx context.Context, a Action) error
 
 	// Replay puts dead letters back at their own place, counters at zero, or, a
-	// quarantined line whose gates now pass, admits it under its own seq. Discard
-	// ends them. Each seq has its own result.
+	// quarantined line whose gates now pass, admits it under its own seq. It takes
+	// them in the order of their places, whatever the order of the list, and stops at
+	// the first of a key that it must refuse: the later ones of that key would overtake
+	// it. Discard ends them. Each seq has its own result.
 	Replay(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
 	Discard(ctx context.Context, a Action, seqs []uint64) ([]ActionResult, error)
 
@@ -133,10 +135,13 @@ type Reader interface {
 	// Find returns the seq of the message with this idempotency key.
 	Find(ctx context.Context, idempotencyKey string) (uint64, error)
 
-	// Exceptions lists open messages by seq, DeadLetters dead ones, after the
-	// given seq, at most limit.
+	// Exceptions lists open messages by seq, after the given seq, at most limit.
 	Exceptions(ctx context.Context, after uint64, limit int) ([]Exception, error)
-	DeadLetters(ctx context.Context, after uint64, limit int) ([]Exception, error)
+
+	// DeadLetters lists dead letters in the order of their places, as that is the order
+	// in which they are put back. A page ends after a bounded step, so it may hold few
+	// letters, or none, and not be the last.
+	DeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error)
 
 	// Leases lists what is leased, by seq, after the given seq, at most limit. In a
 	// copy the leases of workers are those of a process that has ended.
@@ -180,6 +185,7 @@ type Action struct {
 	Reason string
 	Peer   *Peer
 	Forget bool // Discard: free the idempotency key for a corrected resend
+	DryRun bool // Replay, Discard: change nothing, and say what would be done
 }
 
 // ActionResult answers one element of an operator's list; Code is empty when it
@@ -189,6 +195,10 @@ type ActionResult struct {
 	Key   string
 	Code  Code
 	Error string
+
+	Place  Place  // Replay: where the message goes, or would go; zero: it is scheduled
+	Behind uint64 // Replay: refused because this letter of its key comes first and was
+	Waits  string // Replay, DryRun: what it would wait for, in words; "" for nothing
 }
 
 // StoreStatus is counted while things happen, never by walking: it costs the

@@ -72,6 +72,14 @@ func (d *deadLetter) place() queue.Place {
 	return p
 }
 
+// rank is where the letter stands in the order of replays.
+func (d *deadLetter) rank() queue.Place {
+	if p := d.place(); !p.IsZero() {
+		return p
+	}
+	return queue.Place{Seq: d.seq}
+}
+
 // appendDead encodes a dead letter.
 func appendDead(dst []byte, d *deadLetter) ([]byte, error) {
 	meta, err := json.Marshal(&d.meta)
@@ -134,6 +142,9 @@ func (x *txn) bury(d *deadLetter) error {
 	if d.repeats() {
 		x.t.letters[letterOf(d.line)] = int64(d.seq)
 	}
+	if p := d.place(); p.Sub != 0 {
+		x.t.late.add(p, d.seq)
+	}
 	return x.b.dead.Put(seqKey(d.seq), b)
 }
 
@@ -145,6 +156,9 @@ func (x *txn) exhume(d *deadLetter) error {
 	}
 	if id := letterOf(d.line); x.t.letters[id] == int64(d.seq) {
 		delete(x.t.letters, id)
+	}
+	if p := d.place(); p.Sub != 0 {
+		x.t.late.remove(p)
 	}
 	return x.b.dead.Delete(seqKey(d.seq))
 }

@@ -41,9 +41,8 @@ func (x *txn) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) error {
 	if err != nil {
 		return err
 	}
-	m := e.Check(&queue.Letter{
-		Stored: was.msg, NotBefore: was.notBefore, Ordered: d.ordered(), Content: d.content(&was),
-	}, r)
+	l := d.describe(&was)
+	m := e.Check(&l, r)
 	if r.Code != "" {
 		return nil
 	}
@@ -61,6 +60,13 @@ func (x *txn) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) error {
 		return err
 	}
 	return x.rewrite(&d, &was, &m)
+}
+
+// describe is the letter as the rules look at it.
+func (d *deadLetter) describe(m *record) queue.Letter {
+	return queue.Letter{
+		Stored: m.msg, Code: d.meta.Code, NotBefore: m.notBefore, Ordered: d.ordered(), Edited: m.past.edited, Content: d.content(m),
+	}
 }
 
 // content identifies what the letter is now.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -79,7 +80,7 @@ func (l *loader) holds() error {
 
 // letters counts the dead letters and finds out which keys they block.
 func (l *loader) letters() error {
-	return l.b.dead.ForEach(func(at, b []byte) error {
+	err := l.b.dead.ForEach(func(at, b []byte) error {
 		d, err := parseDeadHeader(binary.BigEndian.Uint64(at), b)
 		if err != nil {
 			return err
@@ -90,6 +91,9 @@ func (l *loader) letters() error {
 		}
 		if d.repeats() {
 			l.t.letters[letterOf(d.line)] = int64(d.seq)
+		}
+		if p := placeIn(b[deadHeader : len(b)-len(d.record)]); p.Sub != 0 {
+			l.t.late = append(l.t.late, lateLetter{p, d.seq})
 		}
 		if d.flags&deadBlocks == 0 {
 			return nil
@@ -102,6 +106,8 @@ func (l *loader) letters() error {
 		k.blockers = append(k.blockers, d.seq)
 		return nil
 	})
+	slices.SortFunc(l.t.late, func(a, b lateLetter) int { return a.place.Compare(b.place) })
+	return err
 }
 
 // parked counts what each key has parked, and between which places.

@@ -308,27 +308,5 @@ func nextPlain(c *bolt.Cursor, from []byte) (at, rec []byte) {
 	return at, rec
 }
 
-// DeadLetters lists dead letters by seq; see [queue.Reader].
-func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) (list []queue.Exception, err error) {
-	limit = min(limit, MaxPage)
-	err = s.look(ctx, func(x *txn) error {
-		list = nil
-		c := x.b.dead.Cursor()
-		for at, b := c.Seek(seqKey(after + 1)); at != nil && len(list) < limit; at, b = c.Next() {
-			d, err := parseDead(binary.BigEndian.Uint64(at), b)
-			if err != nil {
-				return err
-			}
-			e, err := d.exception()
-			if err != nil {
-				return err
-			}
-			list = append(list, e)
-		}
-		return nil
-	})
-	return list, err
-}
-
 // errStop ends a walk early.
 var errStop = errors.New("stop")

@@ -30,7 +30,8 @@ type tables struct {
 	quarantined int64            // of the dead: refused by a gate
 	letters     map[uint64]int64 // hash of a line → seq of the open letter that holds it
 
-	swept     aliasName // where the next edit goes on looking for aliases that lead nowhere
+	late      lateLetters // those whose place is not their seq
+	swept     aliasName   // where the next edit goes on looking for aliases that lead nowhere
 	scheduled int64
 	nextDue   time.Time // the earliest not_before; zero: nothing is scheduled
 

@@ -156,12 +156,12 @@ func (d *driver) operate() {
 
 // replay puts up to n dead letters back.
 func (d *driver) replay(a queue.Action, n int) error {
-	dead, err := d.h.store.DeadLetters(d.ctx, 0, n)
-	if err != nil || len(dead) == 0 {
+	dead, err := d.h.store.DeadLetters(d.ctx, queue.LetterQuery{Limit: n})
+	if err != nil || len(dead.Letters) == 0 {
 		return err
 	}
 	var seqs []uint64
-	for _, e := range dead {
+	for _, e := range dead.Letters {
 		seqs = append(seqs, e.Seq)
 	}
 	_, err = d.h.store.Replay(d.ctx, a, seqs)

@@ -29,7 +29,7 @@ func (s *state) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) {
 		r.Refuse(queue.CodeNotFound, "", "no such dead letter")
 		return
 	}
-	l := queue.Letter{Stored: m.Stored, NotBefore: m.notBefore, Ordered: m.inOrder(), Content: m.content()}
+	l := m.describe()
 	parsed := e.Check(&l, r)
 	if r.Code == "" {
 		if of := s.ownerBeside(m.Seq, &parsed); of != 0 {

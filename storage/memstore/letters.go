@@ -6,24 +6,6 @@ import (
 	"breakwater/queue"
 )
 
-// Replay puts dead letters back at their own place, or quarantined lines through
-// the gates and the ledger again.
-func (s *Store) Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
-	return act(ctx, s, seqs, func(seq uint64) queue.ActionResult {
-		m := s.dead[seq]
-		switch {
-		case m == nil:
-			return notDead(seq)
-		case m.inOrder():
-			s.revive(m, &a)
-			return queue.ActionResult{Seq: seq}
-		case m.letter.code == queue.CodeConflict && m.sent == nil:
-			return queue.ActionResult{Seq: seq, Code: queue.CodeConflict, Error: "its idempotency key belongs to another message"}
-		}
-		return s.readmit(m, &a)
-	})
-}
-
 // notDead refuses a seq that names no dead letter.
 func notDead(seq uint64) queue.ActionResult {
 	return queue.ActionResult{Seq: seq, Code: queue.CodeNotFound, Error: "no such dead letter"}
@@ -43,41 +25,32 @@ func (s *state) revive(m *message, a *queue.Action) {
 	s.file(m.PartitionKey)
 }
 
-// readmit sends a quarantined line through the gates and the ledger again. It
-// keeps its seq, and with it its place.
-func (s *state) readmit(m *message, a *queue.Action) queue.ActionResult {
-	refuse := func(c queue.Code, why string) queue.ActionResult {
-		return queue.ActionResult{Seq: m.Seq, Code: c, Error: why}
-	}
-	if m.sent == nil && m.lineBytes > int64(len(m.Line)) {
-		return refuse(queue.CodeUsage, "only the beginning of the line was kept")
-	}
-	parsed, err := queue.ParseLine(m.Line)
-	if err != nil {
-		return refuse(queue.CodePoison, err.Error())
-	}
-	if e := s.ledger[parsed.IdempotencyKey]; e != nil && e.first.Seq != m.Seq {
-		return refuse(queue.CodeConflict, "its idempotency key belongs to another message")
-	}
+// readmit takes a line that never was in the order into it. It keeps its seq, and with
+// it its place.
+func (s *state) readmit(m *message, parsed *queue.Message, a *queue.Action) {
 	s.record(queue.ReplayedRecord(&m.Stored, a))
 	delete(s.dead, m.Seq)
 	now := m.content()
-	opened := newMessage(m.Seq, &queue.Submission{Message: parsed, LineBytes: m.lineBytes, LineHash: m.lineHash})
+	opened := newMessage(m.Seq, &queue.Submission{Message: *parsed, LineBytes: m.lineBytes, LineHash: m.lineHash})
 	opened.sent, opened.deaths = m.sent, m.deaths
 	peer := queue.Peer{}
 	if a.Peer != nil {
 		peer = *a.Peer
 	}
 	s.admit(a.Now, opened, now, peer)
-	return queue.ActionResult{Seq: m.Seq}
 }
 
 // Discard ends dead letters.
 func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error) {
+	seen := map[uint64]bool{}
 	return act(ctx, s, seqs, func(seq uint64) queue.ActionResult {
 		m := s.dead[seq]
-		if m == nil {
+		if m == nil || seen[seq] {
 			return notDead(seq)
+		}
+		if a.DryRun {
+			seen[seq] = true
+			return queue.ActionResult{Seq: seq}
 		}
 		s.record(queue.DiscardedRecord(&m.Stored, m.letter.code, &a))
 		s.unblock(m)

@@ -71,6 +71,13 @@ func (m *message) holding() queue.Holding {
 	return h
 }
 
+// describe is a dead letter as the rules look at it.
+func (m *message) describe() queue.Letter {
+	return queue.Letter{
+		Stored: m.Stored, Code: m.letter.code, NotBefore: m.notBefore, Ordered: m.inOrder(), Edited: m.sent != nil, Content: m.content(),
+	}
+}
+
 // content identifies what the message is now.
 func (m *message) content() queue.Content {
 	c := queue.Content{SourceHash: m.SourceHash, LineHash: m.lineHash, LineBytes: m.lineBytes}

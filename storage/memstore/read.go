@@ -174,9 +174,28 @@ func (s *Store) Exceptions(ctx context.Context, after uint64, limit int) ([]queu
 	return s.list(ctx, func() map[uint64]*message { return s.open }, after, limit)
 }
 
-// DeadLetters lists dead letters by seq.
-func (s *Store) DeadLetters(ctx context.Context, after uint64, limit int) ([]queue.Exception, error) {
-	return s.list(ctx, func() map[uint64]*message { return s.dead }, after, limit)
+// DeadLetters lists dead letters in the order of their ranks.
+func (s *Store) DeadLetters(ctx context.Context, q queue.LetterQuery) (queue.LetterPage, error) {
+	var page queue.LetterPage
+	err := s.read(ctx, func() {
+		var all []queue.Exception
+		for _, m := range s.dead {
+			if x := s.exception(m); q.Matches(&x) && q.After.Less(x.Rank()) {
+				all = append(all, x)
+			}
+		}
+		slices.SortFunc(all, func(a, b queue.Exception) int { return a.Rank().Compare(b.Rank()) })
+		page.Letters = all[:min(len(all), q.Limit)]
+		if n := len(page.Letters); n > 0 && n < len(all) {
+			page.Next = page.Letters[n-1].Rank()
+		}
+		for i := range page.Letters {
+			if q.NoLines {
+				page.Letters[i].Line, page.Letters[i].Sent = nil, nil
+			}
+		}
+	})
+	return page, err
 }
 
 func (s *Store) list(ctx context.Context, of func() map[uint64]*message, after uint64, limit int) ([]queue.Exception, error) {

@@ -44,7 +44,7 @@ var admitPromises = []promise{
 			w.Fatalf("the head that the receipts showed is lost: %+v, %v", v, err)
 		}
 		equal(w, "line", string(w.see("a1").Line), string(w.lines("a1@A")[0].Message.Line))
-		equal(w, "letters", len(w.all(w.store.DeadLetters)), 2)
+		equal(w, "letters", len(w.letters(queue.LetterQuery{})), 2)
 		equal(w, "receipts", w.admit("a1@A", "a2@A"), []string{"duplicate 1 ready", "accepted 4"})
 	}},
 	{"the_result_names_the_head_after_its_commit", func(w *world) {
@@ -81,7 +81,7 @@ var admitPromises = []promise{
 	{"a_quarantined_line_is_kept_with_its_bytes_and_its_fault", func(w *world) {
 		line := `!{"idempotency_key":"q1","trace_id":"t","partition_key":"A","ledger_entity":"E","match_decision":"MAYBE","variance_amount":"1"}` + " "
 		w.admit(line, "!\xff\x00 not even text")
-		letters := w.all(w.store.DeadLetters)
+		letters := w.letters(queue.LetterQuery{})
 		equal(w, "letters", len(letters), 2)
 		x := letters[0]
 		equal(w, "line", string(x.Line), line[1:])
@@ -159,7 +159,7 @@ var admitPromises = []promise{
 		w.admit("!{}")
 		spoil := func(line []byte) { copy(line, bytes.Repeat([]byte("#"), len(line))) }
 		spoil(w.see("a1").Line)
-		spoil(w.all(w.store.DeadLetters)[0].Line)
+		spoil(w.letters(queue.LetterQuery{})[0].Line)
 		spoil(w.take(worker("w"), "a1")[0].Message.Line)
 		equal(w, "line", string(w.see("a1").Line), string(w.lines("a1@A")[0].Message.Line))
 		equal(w, "letter", string(w.look(2).Line), "{}")

@@ -105,7 +105,7 @@ func manyVerbs(w *world) {
 		}
 		w.pass(time.Hour)
 		w.reclaim()
-		for _, x := range w.all(w.store.DeadLetters) {
+		for _, x := range w.letters(queue.LetterQuery{}) {
 			w.done(w.store.Discard(w.ctx, w.operator("void"), []uint64{x.Seq}))
 		}
 		w.ack(worker("last"), w.claim(wants(worker("last")))...)
@@ -226,11 +226,11 @@ func (c *caller) answerSome(now time.Time) error {
 
 // bringBack replays what is dead, and discards what cannot be.
 func (c *caller) bringBack(a queue.Action) error {
-	letters, err := c.store.DeadLetters(c.ctx, 0, 5)
+	letters, err := c.store.DeadLetters(c.ctx, queue.LetterQuery{Limit: 5})
 	if err != nil {
 		return err
 	}
-	for _, x := range letters {
+	for _, x := range letters.Letters {
 		if _, err := c.store.Replay(c.ctx, a, []uint64{x.Seq}); err != nil {
 			return err
 		}

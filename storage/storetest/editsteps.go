@@ -11,7 +11,7 @@ import (
 // letter no longer has.
 func (m *machine) stepEdit(c *choices) {
 	m.Helper()
-	letters, err := m.stores[0].DeadLetters(m.ctx, 0, 1000)
+	letters, err := m.letters(m.stores[0])
 	if err != nil {
 		m.Fatalf("dead letters: %v", err)
 	}

@@ -70,6 +70,7 @@ func Run(t *testing.T, open Open) {
 		{"leases", leasesPromises},
 		{"start", startPromises},
 		{"letters", letterPromises},
+		{"replay", replayPromises},
 		{"edit", editPromises},
 		{"operator", operatorPromises},
 		{"archived", archivedPromises},

@@ -228,7 +228,7 @@ var letterPromises = []promise{
 		w.given("a1@A")
 		w.reject(worker("w"), w.take(worker("w"), "a1")[0])
 		w.crash()
-		letters := w.all(w.store.DeadLetters)
+		letters := w.letters(queue.LetterQuery{})
 		equal(w, "quarantined", string(letters[0].Line), string(raw[1:]))
 		equal(w, "rejected", string(letters[1].Line), string(w.lines("a1@A")[0].Message.Line))
 	}},

@@ -191,7 +191,7 @@ func (m *machine) compare() {
 		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", sum, st.LastSeq, st)
 	}
 	all(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
-	all(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
+	all(m, "dead letters", m.letters)
 	all(m, "leases", func(s queue.Store) ([]queue.Lease, error) { return s.Leases(m.ctx, 0, 10_000) })
 	m.told = st.Records
 	for i, c := range m.commits {
@@ -228,6 +228,22 @@ func (m *machine) finish() {
 	m.checkEnds()
 }
 
+// letters lists the dead letters of a store.
+func (m *machine) letters(s queue.Store) ([]queue.Exception, error) {
+	return lettersOf(m.ctx, s, queue.LetterQuery{Limit: 1000})
+}
+
+// lettersOf reads a list of dead letters to its end.
+func lettersOf(ctx context.Context, s queue.Store, q queue.LetterQuery) (all []queue.Exception, err error) {
+	for {
+		page, err := s.DeadLetters(ctx, q)
+		all = append(all, page.Letters...)
+		if q.After = page.Next; err != nil || page.Next.IsZero() {
+			return all, err
+		}
+	}
+}
+
 // left counts what is open.
 func (m *machine) left() int64 {
 	st, err := m.stores[0].Status(m.ctx, m.now())
@@ -240,7 +256,7 @@ func (m *machine) left() int64 {
 // discardDead ends every dead letter.
 func (m *machine) discardDead() {
 	m.Helper()
-	letters := all(m, "dead letters", func(s queue.Store) ([]queue.Exception, error) { return s.DeadLetters(m.ctx, 0, 10_000) })
+	letters := all(m, "dead letters", m.letters)
 	seqs := make([]uint64, len(letters))
 	for i, x := range letters {
 		seqs[i] = x.Seq

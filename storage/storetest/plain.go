@@ -38,7 +38,7 @@ func plain(answer any) any {
 	case []queue.SettleResult:
 		return each(r, func(s queue.SettleResult) queue.SettleResult { s.Error = ""; return s })
 	case []queue.ActionResult:
-		return each(r, func(a queue.ActionResult) queue.ActionResult { a.Error = ""; return a })
+		return each(r, plainResult)
 	case []queue.EditResult:
 		return each(r, func(e queue.EditResult) queue.EditResult { e.Error = ""; return e })
 	case []queue.ExtendResult:
@@ -56,6 +56,14 @@ func plain(answer any) any {
 		return slices.Concat(r)
 	}
 	return answer
+}
+
+// plainResult leaves of what a message would wait for only that it would.
+func plainResult(a queue.ActionResult) queue.ActionResult {
+	if a.Error = ""; a.Waits != "" {
+		a.Waits = "said in words"
+	}
+	return a
 }
 
 // each returns fn of each element; nil for an empty list.

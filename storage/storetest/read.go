@@ -100,7 +100,7 @@ var readPromises = []promise{
 		equal(w, "last", list(18, 3), []uint64{19, 20})
 		equal(w, "beyond", len(list(22, 3)), 0)
 		equal(w, "no limit is none", len(list(0, 0)), 0)
-		equal(w, "letters", len(w.all(w.store.DeadLetters)), 2)
+		equal(w, "letters", len(w.letters(queue.LetterQuery{})), 2)
 		w.ack(worker("w"), w.claim(wants(worker("w")))...)
 		equal(w, "after settlements", list(0, 3), []uint64{4, 5, 6})
 	}},
@@ -110,7 +110,7 @@ var readPromises = []promise{
 		w.fail(consumer("ui"), ds[1])
 		w.reject(consumer("ui"), ds[2])
 		w.admit("!{}")
-		for _, x := range append(w.all(w.store.Exceptions), w.all(w.store.DeadLetters)...) {
+		for _, x := range append(w.all(w.store.Exceptions), w.letters(queue.LetterQuery{})...) {
 			equal(w, "shown", x, w.look(x.Seq))
 		}
 	}},

@@ -341,7 +341,7 @@ func (m *machine) stepPause(c *choices) {
 // pickSeqs picks dead letters mostly.
 func (m *machine) pickSeqs(c *choices) (seqs []uint64) {
 	m.Helper()
-	letters, err := m.stores[0].DeadLetters(m.ctx, 0, 1000)
+	letters, err := m.letters(m.stores[0])
 	if err != nil {
 		m.Fatalf("dead letters: %v", err)
 	}
@@ -359,13 +359,14 @@ func (m *machine) pickSeqs(c *choices) (seqs []uint64) {
 func (m *machine) stepReplay(c *choices) {
 	m.Helper()
 	seqs, a := m.pickSeqs(c), m.action()
+	a.DryRun = c.oneIn(4)
 	all(m, "replay", func(s queue.Store) ([]queue.ActionResult, error) { return s.Replay(m.ctx, a, seqs) })
 }
 
 func (m *machine) stepDiscard(c *choices) {
 	m.Helper()
 	seqs, a := m.pickSeqs(c), m.action()
-	a.Forget = c.oneIn(3)
+	a.Forget, a.DryRun = c.oneIn(3), c.oneIn(6)
 	all(m, "discard", func(s queue.Store) ([]queue.ActionResult, error) { return s.Discard(m.ctx, a, seqs) })
 }
 
