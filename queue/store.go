@@ -185,7 +185,7 @@ type Action struct {
 	Reason string
 	Peer   *Peer
 	Forget bool // Discard: free the idempotency key for a corrected resend
-	DryRun bool // Replay, Discard: change nothing, and say what would be done
+	DryRun bool // Replay, Discard, Edit: change nothing, and say what would be done
 }
 
 // ActionResult answers one element of an operator's list; Code is empty when it

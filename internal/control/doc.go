@@ -9,12 +9,13 @@
 //	GET  /v1/status                    the counts
 //	GET  /v1/exceptions                open ones, paged; or by idempotency_key, trace_id
 //	GET  /v1/exceptions/{seq}          one, whatever its state, with its history
-//	GET  /v1/dead-letters[/{seq}]
+//	GET  /v1/dead-letters[/{seq}]      in the order of replays
+//	GET  /v1/dead-letters/groups       counted by why they are dead
 //	GET  /v1/leases                    who holds what
 //	GET  /v1/audit                     records of the trail, as NDJSON
 //	POST /v1/audit/verify              checks the live file's chain and trail
 //	POST /v1/pause, resume, drain, reload
-//	POST /v1/dead-letters/replay, discard
+//	POST /v1/dead-letters/replay, discard, edit
 //	POST /v1/keys/hold, release
 //	POST /v1/leases/revoke
 //

@@ -74,7 +74,7 @@ func (l *listing) page(ctx context.Context) (api.List[api.Exception], error) {
 				continue
 			}
 			if !l.lines {
-				x.Line = nil
+				x.Line, x.Sent = nil, nil
 			}
 			size += len(x.Line)
 			out.Items = append(out.Items, rowOf(x))
@@ -233,55 +233,4 @@ func (s *Server) detail(x *exchange, found *queue.Exception) error {
 		return err
 	}
 	return x.ok(doc)
-}
-
-// deadLetters lists dead letters.
-func (s *Server) deadLetters(x *exchange) error {
-	l, err := newListing(x.query, s.o.Store.DeadLetters)
-	if err != nil {
-		return err
-	}
-	before, err := x.query.time("dead_before")
-	if err != nil {
-		return err
-	}
-	if code, key := queue.Code(x.query["code"]), x.query["partition_key"]; code != "" || key != "" || !before.IsZero() {
-		l.keep = func(e *queue.Exception) bool {
-			return (code == "" || e.Code == code) && (key == "" || e.PartitionKey == key) &&
-				(before.IsZero() || e.DeadAt.Before(before))
-		}
-	}
-	doc, err := l.page(x.r.Context())
-	if err != nil {
-		return err
-	}
-	return x.ok(doc)
-}
-
-// deadLetter shows one, with its history.
-func (s *Server) deadLetter(x *exchange) error {
-	seq, err := x.oneSeq()
-	if err != nil {
-		return err
-	}
-	found, err := s.letter(x.r.Context(), seq)
-	if err != nil {
-		return err
-	}
-	if found == nil {
-		p := missing("seq %d is not a dead letter", seq)
-		p.hint = "/v1/exceptions/" + strconv.FormatUint(seq, 10) + " shows it whatever its state"
-		return p
-	}
-	return s.detail(x, found)
-}
-
-// letter returns a dead letter; nil if seq is not one. It asks the list of dead
-// letters: for a message that is done, Exception would read the whole trail.
-func (s *Server) letter(ctx context.Context, seq uint64) (*queue.Exception, error) {
-	page, err := s.o.Store.DeadLetters(ctx, seq-1, 1)
-	if err != nil || len(page) == 0 || page[0].Seq != seq {
-		return nil, err
-	}
-	return &page[0], nil
 }

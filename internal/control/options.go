@@ -20,6 +20,7 @@ type Store interface {
 	Resume(ctx context.Context, a queue.Action) error
 	Replay(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error)
 	Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]queue.ActionResult, error)
+	Edit(ctx context.Context, a queue.Action, edits []queue.Edit) ([]queue.EditResult, error)
 	HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
 	ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
 	Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error)

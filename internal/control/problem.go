@@ -17,6 +17,7 @@ type problem struct {
 	code   queue.Code
 	detail string
 	hint   string
+	field  string // api.Problem.Field
 
 	reasons []string // api.Problem.Reasons
 	allow   string   // 405: the methods there are
@@ -30,7 +31,7 @@ func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.status, p.c
 func (p *problem) body() api.Problem {
 	return api.Problem{
 		Title: http.StatusText(p.status), Status: p.status, Code: string(p.code),
-		Detail: p.detail, Hint: p.hint, Reasons: p.reasons,
+		Detail: p.detail, Hint: p.hint, Field: p.field, Reasons: p.reasons,
 	}
 }
 

@@ -17,7 +17,7 @@ func rowOf(x *queue.Exception) api.Exception {
 		Deliveries: x.Deliveries, FailedAttempts: x.FailedAttempts,
 		Owner: x.Owner, Deadline: api.Time{Time: x.Deadline}, DueAt: api.Time{Time: x.DueAt}, HeldBy: x.HeldBy,
 		Outcome: x.Outcome, SettledAt: api.Time{Time: x.SettledAt}, DeadAt: api.Time{Time: x.DeadAt},
-		LineBytes: x.LineBytes, LineSHA256: hashText(x.LineHash),
+		LineBytes: x.LineBytes, LineSHA256: hashText(x.LineHash), EditedSHA256: hashText(x.EditedHash), Deaths: x.Deaths,
 	}
 	if !x.Place.IsZero() {
 		row.Place = x.Place.String()
@@ -26,10 +26,14 @@ func rowOf(x *queue.Exception) api.Exception {
 	if x.State != queue.Done && x.State != queue.Discarded {
 		row.Priority = &x.Priority
 	}
-	if utf8.Valid(x.Line) {
-		row.Line = string(x.Line)
+	sent := x.Line
+	if x.EditedHash != (queue.Hash{}) {
+		sent, row.EditedLine = x.Sent, string(x.Line) // the gates have seen that it is UTF-8
+	}
+	if utf8.Valid(sent) {
+		row.Line = string(sent)
 	} else {
-		row.LineBase64 = x.Line
+		row.LineBase64 = sent
 	}
 	return row
 }

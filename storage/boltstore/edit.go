@@ -11,7 +11,7 @@ import (
 // Edit gives dead letters new content; see [queue.Store].
 func (s *Store) Edit(ctx context.Context, a queue.Action, edits []queue.Edit) ([]queue.EditResult, error) {
 	var res []queue.EditResult
-	err := s.do(ctx, &operation{apply: func(x *txn) error {
+	err := s.do(ctx, &operation{read: a.DryRun, apply: func(x *txn) error {
 		res = make([]queue.EditResult, len(edits))
 		for i := range edits {
 			if err := x.edit(&a, &edits[i], &res[i]); err != nil {
@@ -52,6 +52,8 @@ func (x *txn) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) error {
 	}
 	if of != 0 {
 		r.Known(of)
+	}
+	if of != 0 || a.DryRun {
 		return nil
 	}
 	is := queue.StoredOf(d.seq, &m)

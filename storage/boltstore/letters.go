@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	// letterStep is how many dead letters one read looks at: some milliseconds of the
-	// committer's time.
-	letterStep = 1024
-	// letterBytes ends a page of dead letters once its lines are so many bytes.
+	// letterStep is how many dead letters one read looks at, letterBytes ends it once
+	// they are so many bytes: some milliseconds of the committer's time.
+	letterStep  = 1024
 	letterBytes = 4 << 20
 )
 
@@ -49,7 +48,7 @@ type letterWalk struct {
 	q     *queue.LetterQuery
 	page  *queue.LetterPage
 	key   keyHash // of q.PartitionKey
-	bytes int
+	bytes int     // looked at
 }
 
 func (w *letterWalk) walk() error {
@@ -102,6 +101,7 @@ func (w *letterWalk) ofOther(d *deadLetter) bool {
 
 // meet adds a letter to the page, if it is wanted.
 func (w *letterWalk) meet(d *deadLetter) error {
+	w.bytes += len(d.record)
 	if w.q.Code != "" && d.meta.Code != w.q.Code || w.ofOther(d) {
 		return nil // before its record is decoded
 	}
@@ -112,7 +112,6 @@ func (w *letterWalk) meet(d *deadLetter) error {
 	if w.q.NoLines {
 		x.Line, x.Sent = nil, nil
 	}
-	w.bytes += len(x.Line) + len(x.Sent)
 	w.page.Letters = append(w.page.Letters, x)
 	return nil
 }

@@ -36,7 +36,7 @@ func (s *state) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) {
 			r.Known(of)
 		}
 	}
-	if r.Code != "" {
+	if r.Code != "" || a.DryRun {
 		return
 	}
 	is := newMessage(m.Seq, &queue.Submission{Message: parsed})

@@ -119,6 +119,20 @@ var editPromises = []promise{
 		equal(w, "what there is", r.Before.LineHash, w.look(1).EditedHash)
 		w.since(mark)
 	}},
+	{"a_rehearsed_edit_changes_nothing", func(w *world) {
+		w.dies("a1@A amount=1.00", "a1")
+		w.admit("!{}")
+		mark, a := w.mark(), w.dry()
+		edits := []queue.Edit{
+			{Seq: 1, Was: w.look(1).LineHash, Line: []byte(w.lineText("a1@A amount=2.00"))},
+			{Seq: 2, Was: w.look(2).LineHash, Line: []byte(w.lineText("a1@A amount=2.00"))},
+		}
+		res, err := w.store.Edit(w.ctx, a, edits)
+		w.ok(err, "edit")
+		equal(w, "codes", [2]queue.Code{res[0].Code, res[1].Code}, [2]queue.Code{"", queue.CodeConflict})
+		w.since(mark)
+		equal(w, "receipt", w.admit("a1@A amount=2.00"), []string{"conflict 3 of 1: variance_amount differs"})
+	}},
 	{"an_edit_that_changes_nothing_is_refused", func(w *world) {
 		w.dies("a1@A", "a1")
 		w.notEdited(1, "a1@A", "USAGE")

@@ -33,6 +33,7 @@ func (m *machine) stepEdit(c *choices) {
 		edits, m.edited = append(edits, e), append(m.edited, e.Line)
 	}
 	a := m.action()
+	a.DryRun = c.oneIn(6)
 	all(m, "edit", func(s queue.Store) ([]queue.EditResult, error) { return s.Edit(m.ctx, a, edits) })
 }
 

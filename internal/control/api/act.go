@@ -23,7 +23,7 @@ type ReloadState struct {
 }
 
 // LettersAct is the body of replay and discard. With DryRun nothing is changed, and
-// the answer says which of the seqs are dead letters.
+// the answer says what would be.
 type LettersAct struct {
 	Seqs   []uint64 `json:"seqs"`
 	By     string   `json:"by,omitzero"`
@@ -33,10 +33,12 @@ type LettersAct struct {
 }
 
 // Letters is what both answers say: how many of the seqs were dead letters, how many
-// were not dealt with, and each one's result in the order of the request.
+// were refused or are none, how many were not tried because an earlier one of their key
+// was refused, and each one's result in the order of the request.
 type Letters struct {
 	Matched int      `json:"matched"`
 	Failed  int      `json:"failed"`
+	Skipped int      `json:"skipped"`
 	DryRun  bool     `json:"dry_run,omitzero"`
 	Items   []Result `json:"items"`
 }
@@ -53,12 +55,66 @@ type Discarded struct {
 	Letters
 }
 
+// MaxEdit bounds the line of an edit, in bytes.
+const MaxEdit = 500_000
+
+// EditAct is the body of an edit: a whole new line for a dead letter. Was is the SHA-256
+// of the line that was edited, in hexadecimal; if the letter has another by now the
+// edit is refused (412).
+type EditAct struct {
+	Seq    uint64 `json:"seq"`
+	Was    string `json:"was"`
+	Line   string `json:"line"`
+	By     string `json:"by,omitzero"`
+	Reason string `json:"reason,omitzero"`
+	DryRun bool   `json:"dry_run,omitzero"`
+}
+
+// Edited is the answer to an edit that was taken, or would be.
+type Edited struct {
+	Seq    uint64  `json:"seq"`
+	DryRun bool    `json:"dry_run,omitzero"`
+	Before Content `json:"before"`
+	After  Content `json:"after"`
+}
+
+// Content identifies the content of an exception.
+type Content struct {
+	SourceHash string `json:"source_hash,omitzero"` // absent: the line had none
+	LineSHA256 string `json:"line_sha256"`
+	LineBytes  int64  `json:"line_bytes"`
+}
+
+// LetterGroups are the dead letters that are selected, by why they are dead, the largest
+// group first. Ungrouped are those whose reasons are more than a table may have.
+type LetterGroups struct {
+	Total     int           `json:"total"`
+	Ungrouped int           `json:"ungrouped,omitzero"`
+	Items     []LetterGroup `json:"items"`
+}
+
+// LetterGroup is dead letters with one code, field and reason.
+type LetterGroup struct {
+	Code     string `json:"code"`
+	Field    string `json:"field,omitzero"`
+	Reason   string `json:"reason,omitzero"`
+	Count    int    `json:"count"`
+	FirstSeq uint64 `json:"first_seq"`
+	LastSeq  uint64 `json:"last_seq"`
+	Oldest   Time   `json:"oldest"` // dead since
+}
+
 // Result is what became of one element; without a Code it was done.
 type Result struct {
 	Seq   uint64 `json:"seq,omitzero"`
 	Key   string `json:"key,omitzero"`
 	Code  string `json:"code,omitzero"`
 	Error string `json:"error,omitzero"`
+
+	// Of replays.
+	Place  string `json:"place,omitzero"`  // where it is, or would be, put back; absent: it is scheduled
+	Behind uint64 `json:"behind,omitzero"` // the letter of its key that was refused before it
+	Waits  string `json:"waits,omitzero"`  // dry run: what it would wait for, in words
 }
 
 // KeysAct is the body of hold and release.

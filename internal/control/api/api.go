@@ -43,6 +43,9 @@ type Problem struct {
 	Detail string `json:"detail,omitzero"`
 	Hint   string `json:"hint,omitzero"`
 
+	// Field names the member at fault, where one is.
+	Field string `json:"field,omitzero"`
+
 	// Reasons lists everything that is wrong, where there may be several: the
 	// problems of a configuration that was not loaded.
 	Reasons []string `json:"reasons,omitempty"`
@@ -189,7 +192,8 @@ type Store struct {
 }
 
 // Exception is one message: a row of a list. Line has the sender's bytes where they
-// are valid UTF-8, LineBase64 where they are not; a settled message's are not kept.
+// are valid UTF-8, LineBase64 where they are not; a settled message's are not kept. Of
+// one that was edited the other members are those that it has now.
 type Exception struct {
 	Seq            uint64 `json:"seq"`
 	State          string `json:"state"`
@@ -219,10 +223,13 @@ type Exception struct {
 	Outcome        string `json:"outcome,omitzero"`
 	SettledAt      Time   `json:"settled_at,omitzero"`
 	DeadAt         Time   `json:"dead_at,omitzero"`
+	Deaths         int    `json:"deaths,omitzero"` // how often it has become a dead letter
 	LineBytes      int64  `json:"line_bytes"`
 	LineSHA256     string `json:"line_sha256,omitzero"`
 	Line           string `json:"line,omitzero"`
 	LineBase64     []byte `json:"line_base64,omitempty"`
+	EditedSHA256   string `json:"edited_sha256,omitzero"` // it was edited: of what it is now
+	EditedLine     string `json:"edited_line,omitzero"`   // the same; line is what was sent
 }
 
 // Detail is one exception with its history: the records of the trail that concern

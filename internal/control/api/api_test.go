@@ -53,7 +53,7 @@ func TestMembers_are_in_snake_case(t *testing.T) {
 	seen := 0
 	for _, doc := range []any{
 		Problem{}, Health{}, Readiness{}, Status{}, Pause{}, Oldest{}, Audit{}, Store{}, Exception{}, Detail{}, Act{}, PauseState{},
-		DrainState{}, ReloadState{}, LettersAct{}, Letters{}, Replayed{}, Discarded{}, Result{}, KeysAct{}, Keys{}, VerifyAct{}, Checkpoint{}, Witness{}, Stamp{}, Balance{},
+		DrainState{}, ReloadState{}, LettersAct{}, Letters{}, Replayed{}, Discarded{}, Result{}, EditAct{}, Edited{}, Content{}, LetterGroups{}, LetterGroup{}, KeysAct{}, Keys{}, VerifyAct{}, Checkpoint{}, Witness{}, Stamp{}, Balance{},
 		Verification{}, Finding{}, List[int]{}, Lease{}, LeasesAct{}, Revoked{}, Revocation{},
 	} {
 		typ := reflect.TypeOf(doc)
