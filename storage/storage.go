@@ -22,6 +22,8 @@ type Options struct {
 
 	// Restore takes a copy, or a file older than its witness, into service.
 	Restore bool
+	// Vouch is asked before a copy is taken into service; its error refuses it.
+	Vouch func() error
 	// Committed is told of each commit that left records; see [queue.Commit].
 	Committed func(queue.Commit)
 	// Context ends the opening of a large store; nil: nothing does.
@@ -52,7 +54,7 @@ func Open(o Options) (queue.Store, Report, error) {
 		return nil, Report{}, err
 	}
 	s, err := boltstore.Open(boltstore.Options{
-		Path: o.Path, Restore: o.Restore, Committed: o.Committed, Context: o.Context, Progress: o.Progress,
+		Path: o.Path, Restore: o.Restore, Vouch: o.Vouch, Committed: o.Committed, Context: o.Context, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, Report{}, err

@@ -20,6 +20,7 @@ import (
 	"breakwater/queue"
 	"breakwater/queue/dispatch"
 	"breakwater/storage"
+	"breakwater/storage/archive"
 )
 
 // Options says what to run.
@@ -58,6 +59,8 @@ type appliance struct {
 	metrics     *metrics.Metrics
 	doors       doors
 	draining    context.CancelFunc // begins the drain, as SIGTERM does
+	stop        context.Context    // ends when the drain begins
+	archives    *archive.Maker     // nil: the store is of a kind that cannot be copied
 
 	served    chan struct{} // closed when everything that a reload changes is there
 	reloading sync.Mutex    // one reload at a time
@@ -73,7 +76,7 @@ func (a *appliance) config() config.Config { return *a.inForce.Load() }
 func Run(stop, hurry context.Context, o Options) (err error) {
 	stop, drain := context.WithCancel(stop)
 	defer drain()
-	a := &appliance{o: o, log: o.Log, draining: drain, served: make(chan struct{})}
+	a := &appliance{o: o, log: o.Log, draining: drain, stop: stop, served: make(chan struct{})}
 	a.inForce.Store(&o.Config)
 	reloads, endReloads := context.WithCancel(context.WithoutCancel(stop))
 	var heeding sync.WaitGroup
@@ -119,7 +122,7 @@ func (a *appliance) openStore(stop context.Context) error {
 	}
 	var report storage.Report
 	a.store, report, err = storage.Open(storage.Options{
-		Backend: c.Store.Backend, Path: c.Store.Path, Restore: a.o.Restore,
+		Backend: c.Store.Backend, Path: c.Store.Path, Restore: a.o.Restore, Vouch: vouch(c.Store.Path, a.log),
 		Committed: a.stream.committed, Context: stop, Progress: a.progress(),
 	})
 	if err != nil {

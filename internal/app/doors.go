@@ -70,10 +70,14 @@ func (d *doors) open(a *appliance, from inherited) (err error) {
 	if err != nil {
 		return fmt.Errorf("consume socket: %w", err)
 	}
-	d.operators, err = control.New(control.Options{
+	operators := control.Options{
 		Store: operated{a.store, a.runner}, Version: a.o.Version, Started: time.Now(), Log: a.log.Named(controlSocket),
 		Ready: a.readiness, Policy: func() queue.Policy { return policyOf(a.config()) }, Peer: peerOf, Checkpoint: a.checkpoints.report, Metrics: a.metrics.Handler(), Drain: a.drainFor, Reload: a.reloadFor,
-	})
+	}
+	if a.archives = a.newArchives(); a.archives != nil {
+		operators.Archive, operators.Archiving = a.archiveFor, a.archiving
+	}
+	d.operators, err = control.New(operators)
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}

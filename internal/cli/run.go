@@ -105,12 +105,14 @@ func (e *env) commands() []*ucli.Command {
 		e.resumeCommand(),
 		e.drainCommand(),
 		e.reloadCommand(),
+		e.archiveCommand(),
 		e.auditCommand(),
 		e.configCommand(),
 		e.versionCommand(),
 		e.helpCommand(),
 		e.completionCommand(),
 		e.completeCommand(),
+		e.sealArchiveCommand(),
 	}
 }
 

@@ -79,11 +79,20 @@ func statusText(st *api.Status) []byte {
 	if st.Checkpoint != nil {
 		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
 	}
+	rows = append(rows, []string{"archived", archivedText(st.Archived)})
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
 			age(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
 	}
 	return append(text, table(rows)...)
+}
+
+// archivedText says how far the trail is in an archive.
+func archivedText(a *api.Archived) string {
+	if a == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s, up to block %d, %s", number(a.Records), plural(a.Records, "record", "records"), a.Block, moment(a.At))
 }
 
 // oldestText is the oldest claimable exception of each route.

@@ -168,6 +168,17 @@ func (c *Control) Reload(ctx context.Context, a api.Act) (s api.ReloadState, err
 	return s, c.post(ctx, "/v1/reload", a, &s)
 }
 
+// Archive has the store copied to a new file. It takes as long as it takes; the end of
+// ctx ends it, and nothing is left.
+func (c *Control) Archive(ctx context.Context, a api.ArchiveAct) (done api.Archive, err error) {
+	return done, c.document(ctx, http.MethodPost, "/v1/archive", nil, a, &done)
+}
+
+// Archiving says how far the archive is that is being made.
+func (c *Control) Archiving(ctx context.Context) (a api.Archiving, err error) {
+	return a, c.get(ctx, "/v1/archive", nil, &a)
+}
+
 // Replay puts dead letters back, at most api.MaxLimit at a time.
 func (c *Control) Replay(ctx context.Context, a api.LettersAct) (r api.Replayed, err error) {
 	return r, c.post(ctx, "/v1/dead-letters/replay", a, &r)

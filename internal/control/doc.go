@@ -14,6 +14,8 @@
 //	GET  /v1/leases                    who holds what
 //	GET  /v1/audit                     records of the trail, as NDJSON
 //	POST /v1/audit/verify              checks the live file's chain and trail
+//	GET  /v1/archive                   how far the archive is that is being made
+//	POST /v1/archive                   a checked copy of the store, when it is done
 //	POST /v1/pause, resume, drain, reload
 //	POST /v1/dead-letters/replay, discard, edit
 //	POST /v1/keys/hold, release

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"breakwater/internal/control/api"
 	"breakwater/partition"
 	"breakwater/queue"
 )
@@ -79,6 +81,25 @@ func TestGolden(t *testing.T) {
 		Reload: func(context.Context, queue.Action) ([]string, error) {
 			defer func() { reasons = nil }()
 			return reasons, nil
+		},
+		Archive: func(_ context.Context, a queue.Action, dest string) (api.Archive, error) {
+			refused := map[string]*Refused{
+				"":      {Code: queue.CodeUsage, Err: errors.New("the archive has no path"), Hint: "give one"},
+				"/old":  {Code: queue.CodeUsage, Conflict: true, Err: errors.New("it exists already")},
+				"/busy": {Code: queue.CodeSaturated, Err: errors.New("another archive is being made")},
+				"/full": {Code: queue.CodeStorageUnavailable, Err: errors.New("no room")},
+				"/bad":  {Code: queue.CodeInternal, Err: errors.New("the copy is not sound")},
+			}[dest]
+			if refused != nil {
+				return api.Archive{}, refused
+			}
+			return api.Archive{
+				Path: dest, Manifest: dest + ".manifest.json", MadeAt: api.Time{Time: a.Now}, Bytes: 4096, SHA256: "ab",
+				Audit: api.Audit{Block: 3, Head: "cd", Records: 7}, LastSeq: 2,
+			}, nil
+		},
+		Archiving: func() api.Archiving {
+			return api.Archiving{Running: true, Path: "/new", By: "alice", Since: api.Time{Time: start}, Step: "copying", Done: 1, Total: 2}
 		},
 	})
 	text, err := os.ReadFile("testdata/requests.txt")

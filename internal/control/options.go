@@ -123,6 +123,11 @@ type Options struct {
 	// force; an error means that it could not be tried. Nil ones are answered 501.
 	Drain  func(a queue.Action)
 	Reload func(ctx context.Context, a queue.Action) (reasons []string, err error)
+
+	// Archive makes an archive of the store at dest, or nothing; Archiving says how far
+	// it is. Nil ones: there is no such thing.
+	Archive   func(ctx context.Context, a queue.Action, dest string) (api.Archive, error)
+	Archiving func() api.Archiving
 }
 
 // withDefaults fills in what may be left out.

@@ -54,10 +54,13 @@ func busy(detail string, seconds int) *problem {
 // explain stays in the log: it may name paths of the host.
 func problemOf(err error) *problem {
 	var p *problem
+	var refused *Refused
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &refused):
+		return refused.problem()
 	case errors.As(err, &tooLong):
 		return &problem{status: http.StatusRequestEntityTooLarge, code: queue.CodeUsage,
 			detail: fmt.Sprintf("the body is longer than %d bytes", tooLong.Limit), hint: "split the request"}

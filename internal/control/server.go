@@ -57,6 +57,8 @@ func (s *Server) endpoints() []endpoint {
 		{post, "/v1/resume", nil, s.resume},
 		{post, "/v1/drain", nil, s.drain},
 		{post, "/v1/reload", nil, s.reload},
+		{post, "/v1/archive", nil, s.archive},
+		{get, "/v1/archive", nil, s.archiving},
 		{post, "/v1/dead-letters/replay", nil, s.replay},
 		{post, "/v1/dead-letters/discard", nil, s.discard},
 		{post, "/v1/dead-letters/edit", nil, s.edit},
@@ -125,6 +127,9 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 		Paused: pauseOf(st.Paused), Oldest: []api.Oldest{},
 		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records, Origin: st.Origin},
 		Store: api.Store{FileBytes: st.FileBytes, FreeBytes: st.FreeBytes}, Now: api.Time{Time: now},
+	}
+	if st.ArchivedN > 0 {
+		doc.Archived = &api.Archived{Block: st.ArchivedBlock, Records: st.ArchivedN, At: api.Time{Time: st.ArchivedAt}}
 	}
 	for _, o := range st.Oldest {
 		doc.Oldest = append(doc.Oldest, api.Oldest{

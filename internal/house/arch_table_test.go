@@ -25,7 +25,7 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/cli", planned: true,
-		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "storage", "queue/handler", "queue"},
+		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "storage", "storage/archive", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -33,12 +33,12 @@ var rows = []row{
 	{
 		pkg: "internal/app", planned: true,
 		own: []string{
-			"queue/dispatch", "queue/handler", "storage",
-			"internal/config", "internal/control", "internal/socket", "internal/metrics", "internal/systemd", "internal/failpoint",
+			"queue/dispatch", "queue/handler", "storage", "storage/archive",
+			"internal/config", "internal/control", "internal/control/api", "internal/socket", "internal/metrics", "internal/systemd", "internal/failpoint",
 			"internal/checkpoint",
 			"queue", "partition",
 		},
-		tests: []string{"internal/client", "internal/control/api", "storage/boltstore"},
+		tests: []string{"internal/client", "storage/boltstore"},
 		why:   "the wiring: the only package that knows more than one edge",
 	},
 	{
@@ -105,6 +105,11 @@ var rows = []row{
 		own:   []string{"storage/boltstore", "storage/memstore", "queue"},
 		tests: []string{"storage/boltstore/dbfile"}, planned: true,
 		why: "picks a backend by name: the only package that names one",
+	},
+	{
+		pkg: "storage/archive",
+		own: []string{"storage/boltstore", "storage/boltstore/dbfile", "queue"},
+		why: "copies of a running store as files that outlive it: it is about the file, hence knows its backend",
 	},
 	{
 		pkg: "storage/boltstore", planned: true,
@@ -198,7 +203,7 @@ var doors = []door{
 	{
 		path: "golang.org/x/sys",
 		in: []string{
-			"storage/boltstore/...", "queue/handler", "internal/socket", "internal/systemd", "internal/app", "internal/cli",
+			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/socket", "internal/systemd", "internal/app", "internal/cli",
 		},
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
@@ -230,8 +235,8 @@ var doors = []door{
 		why:  "connections at the edges; config and cli for the form of an address only",
 	},
 	{
-		path: "os/exec", in: []string{"queue/handler", "internal/cli"}, test: []string{"..."},
-		why: "the exec handler; on the command line the person's own editor and `consume -- CMD`",
+		path: "os/exec", in: []string{"queue/handler", "internal/cli", "storage/archive"}, test: []string{"..."},
+		why: "the exec handler; on the command line the person's own editor and `consume -- CMD`; a copy is checked in a child",
 	},
 	{path: "os/signal", in: []string{".", "internal/cli", "internal/app"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
 	{path: "log", in: []string{"internal/cli"}, why: "hclog is the log; two logs tell two stories. The command line silences this one"},

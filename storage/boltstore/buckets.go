@@ -34,7 +34,7 @@ var allBuckets = [][]byte{
 
 // Names in the meta bucket.
 var (
-	metaFormat   = []byte("format")   // formatVersion, big-endian 32 bits
+	metaFormat   = []byte("format")   // FormatVersion, big-endian 32 bits
 	metaID       = []byte("id")       // 16 random bytes: which store this is
 	metaSecret   = []byte("secret")   // 32 random bytes: keys the hashes of ledger and partition keys
 	metaCounters = []byte("counters") // see counters.go
@@ -47,9 +47,9 @@ var (
 	metaArchived = []byte("archived") // how far the trail is in an archive; absent: nothing is
 )
 
-// formatVersion is the version of everything in this package and below it. A
+// FormatVersion is the version of everything in this package and below it. A
 // newer file is refused; an older one is migrated.
-const formatVersion = 1
+const FormatVersion = 1
 
 // appendFill is how full bbolt packs the pages of buckets that only grow at their
 // end. bbolt's default leaves half of every page free for inserts that never come.

@@ -272,8 +272,8 @@ func identify(tx *bolt.Tx) (id identity, err error) {
 	if meta == nil || len(meta.Get(metaFormat)) != 4 {
 		return id, errNotOurs
 	}
-	if v := binary.BigEndian.Uint32(meta.Get(metaFormat)); v > formatVersion {
-		return id, fmt.Errorf("%w: its format is %d, this program knows %d", errNewer, v, formatVersion)
+	if v := binary.BigEndian.Uint32(meta.Get(metaFormat)); v > FormatVersion {
+		return id, fmt.Errorf("%w: its format is %d, this program knows %d", errNewer, v, FormatVersion)
 	}
 	for _, name := range allBuckets {
 		if tx.Bucket(name) == nil {

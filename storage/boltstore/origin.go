@@ -24,10 +24,21 @@ func (s *Store) checkOrigin(tx *bolt.Tx, archive bool) error {
 	if err == nil || !s.options.Restore {
 		return err
 	}
+	if archive && s.options.Vouch != nil {
+		if err := s.options.Vouch(); err != nil {
+			return &unvouchedError{err}
+		}
+	}
 	s.report.Restored, s.report.Why = true, withoutPath(err)
 	s.report.Warnings = append(s.report.Warnings, "taken into service on request: "+err.Error())
 	return nil
 }
+
+// unvouchedError is why a copy that was to be taken into service is not.
+type unvouchedError struct{ err error }
+
+// Error is what Options.Vouch said.
+func (u *unvouchedError) Error() string { return u.err.Error() }
 
 // withoutPath is the error for the trail, where a path of this host means nothing to
 // whoever reads it elsewhere.

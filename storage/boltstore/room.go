@@ -28,7 +28,7 @@ const (
 
 // room looks up how much there is.
 func (s *Store) room(tx *bolt.Tx) room {
-	r := room{file: tx.Size(), disk: -1, inside: int64(s.file.DB().Stats().FreePageN) * int64(s.file.DB().Info().PageSize)}
+	r := room{file: tx.Size(), disk: -1, inside: s.freeInside()}
 	if free, err := dbfile.FreeSpace(filepath.Dir(s.options.Path)); err == nil {
 		r.disk = free
 	}

@@ -28,6 +28,9 @@ type Options struct {
 	// Restore takes a copy, or a file older than its witness, into
 	// service. Without it both are refused.
 	Restore bool
+	// Vouch is asked before a copy is taken into service; its error refuses the file, and
+	// is returned. nil: nobody is asked.
+	Vouch func() error
 	// Window is how many messages are kept at hand in memory; 0: 65,536.
 	Window int
 	// Committed is told of every commit that left records, after it, in the
@@ -195,7 +198,10 @@ func (s *Store) loadProgress(done int64) {
 func fileError(path string, err error) error {
 	e := &dbfile.FileError{Kind: dbfile.ErrDamaged, Path: path, Err: err,
 		Hint: "put your last good copy in its place and start with \"breakwater serve --restore\""}
+	var unvouched *unvouchedError
 	switch {
+	case errors.As(err, &unvouched):
+		return fmt.Errorf("open the store: %w", unvouched.err)
 	case errors.Is(err, errNotOurs):
 		e.Kind, e.Hint = dbfile.ErrForeign, "set store.path to another file"
 	case errors.Is(err, errNewer):
@@ -222,7 +228,7 @@ func initFile(tx *bolt.Tx) error {
 	}
 	meta := tx.Bucket(bucketMeta)
 	return errors.Join(
-		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion)),
+		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, FormatVersion)),
 		meta.Put(metaID, random[:16]),
 		meta.Put(metaSecret, binary.BigEndian.AppendUint32(random[16:], crc32.Checksum(random, castagnoli))),
 		meta.Put(metaCounters, new(counters).append(nil)),

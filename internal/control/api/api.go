@@ -142,6 +142,7 @@ type Status struct {
 	Audit       Audit       `json:"audit"`
 	Checkpoint  *Checkpoint `json:"checkpoint,omitempty"` // absent: none are signed
 	Store       Store       `json:"store"`
+	Archived    *Archived   `json:"archived,omitempty"` // absent: no archive was made
 	Version     string      `json:"version"`
 	Now         Time        `json:"now"`
 	StartedAt   Time        `json:"started_at,omitzero"`

@@ -18,7 +18,8 @@ type File struct {
 	file   *os.File  // the descriptor that was judged; bbolt has a duplicate
 	db     *bolt.DB
 	report Report
-	closed bool // the owner's alone
+	mapped int64 // address space that bbolt was given; it may have taken more since
+	closed bool  // the owner's alone
 }
 
 // DB is the database. It is open until Close.
@@ -56,6 +57,28 @@ func (f *File) Size() (bytes, freeBytes int64) {
 	stats := f.db.Stats()
 	free := int64(stats.FreePageN+stats.PendingPageN) * f.report.Meta.PageSize
 	return st.Size(), free + max(0, st.Size()-used)
+}
+
+// MapRoom is by how much the file can still grow before bbolt must map it anew. For
+// that it waits until every reader has ended, and the writer with it: whoever reads
+// for long must end before this comes to nothing.
+func (f *File) MapRoom() (int64, error) {
+	st, err := f.file.Stat()
+	if err != nil {
+		return 0, ioErr(f.opts.Path, "looking at the file", err)
+	}
+	return max(f.mapped, boltMap(st.Size())) - st.Size(), nil
+}
+
+// boltMap is how much address space bbolt takes for a file of this size: a power of
+// two, from 1 GiB on in steps of that.
+func boltMap(size int64) int64 {
+	for n := int64(32 << 10); n < smallMap; n *= 2 {
+		if size <= n {
+			return n
+		}
+	}
+	return (size + smallMap - 1) / smallMap * smallMap
 }
 
 // used is where the pages in use end, free ones among them included.

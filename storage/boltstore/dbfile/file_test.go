@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -298,4 +299,20 @@ func TestPresent(t *testing.T) {
 		}
 		wantKind(t, f.Present(), ErrGone, path, "9000 bytes")
 	})
+}
+
+// TestMapRoom is how long a reader may go on while the file grows.
+func TestMapRoom(t *testing.T) {
+	for size, want := range map[int64]int64{
+		0: 32 << 10, 32 << 10: 32 << 10, 32<<10 + 1: 64 << 10, 1 << 30: 1 << 30, 1<<30 + 1: 2 << 30, 3 << 30: 3 << 30,
+	} {
+		if got := boltMap(size); got != want {
+			t.Errorf("a file of %d bytes is mapped as %d, want %d", size, got, want)
+		}
+	}
+	f := mustOpen(t, storeOptions(filepath.Join(t.TempDir(), "store.db")))
+	size, _ := f.Size()
+	if room, err := f.MapRoom(); err != nil || room != minMap-size {
+		t.Errorf("%d bytes of room (%v), want %d", room, err, minMap-size)
+	}
 }

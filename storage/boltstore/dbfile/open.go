@@ -167,6 +167,7 @@ func (f *File) openBolt() (err error) {
 	f.opts.progress(StepOpen, 0, bytes)
 	for _, size := range f.opts.mapSizes(bytes) {
 		f.db, err = f.tryBolt(size)
+		f.mapped = size
 		if !errors.Is(err, unix.ENOMEM) {
 			break
 		}
