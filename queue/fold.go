@@ -52,7 +52,10 @@ func (x *Exception) Fold(r *Record) {
 // begin takes what the first record of a message says. A replayed quarantined
 // line has both a QUARANTINED and, later, an ACCEPTED record.
 func (x *Exception) begin(r *Record) {
-	x.Stored, x.AcceptedAt = r.stored(), r.TS
+	x.Stored = r.stored()
+	if x.AcceptedAt.IsZero() { // a replay makes no line younger
+		x.AcceptedAt = r.TS
+	}
 	if x.EditedHash == (Hash{}) { // else the line that was sent came before
 		x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256
 	}

@@ -207,7 +207,9 @@ type StoreStatus struct {
 	Ready, Scheduled, Leased, Held int64
 	Done, Dead, Discarded          int64
 	Quarantined                    int64 // of the dead: lines that a gate refused
-	OpenKeys, HeldKeys             int64
+	OpenKeys, HeldKeys             int64 // with open messages; of them, those that wait for anything
+	BlockedKeys                    int64 // that wait for a dead letter, or for damaged bytes; with open messages or without
+	OperatorHolds                  int64 // that an operator holds; with open messages or without
 	LedgerKeys                     int64 // remembered: not those that have expired
 	LastSeq                        uint64
 	Head                           Head
@@ -218,6 +220,12 @@ type StoreStatus struct {
 	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
+
+	AtRisk       []AtRisk       // by currency; one of which nothing is at risk is absent
+	DeadUnvalued int64          // dead letters without an amount that can be read: lines that a gate refused
+	DeadByCode   map[Code]int64 // dead letters by what made them one; nil: there are none
+	OpenAges     Ages           // of open messages, scheduled ones included
+	DeadAges     Ages           // of dead letters
 }
 
 // Backlog is what max_backlog bounds.

@@ -238,6 +238,7 @@ func (a *admission) accept(sub *queue.Submission, p *prepared, before ledger.Ent
 	p.entry.Seq, p.entry.State = seq, ledger.StateOpen
 	a.claimKey(p.entry, before)
 	a.record(queue.AcceptedRecord(a.r.Now, &p.stored, m.Route, m.NotBefore, sub.LineBytes, sub.LineHash, a.r.Peer))
+	a.t.openAges.add(queue.Minute(a.r.Now), 1)
 	receipt := queue.Receipt{Status: queue.Accepted, Seq: seq}
 	if m.NotBefore.After(a.r.Now) {
 		return receipt, a.schedule(seq, m.NotBefore, p.record)
@@ -255,7 +256,7 @@ func (x *txn) place(k *key, ref messageRef, record []byte) error {
 		return fmt.Errorf("store a message: %w", err)
 	}
 	x.t.lift(k)
-	k.open++
+	k.come(worthIn(record))
 	if err := x.enter(k, ref); err != nil {
 		return err
 	}
@@ -341,6 +342,7 @@ func (a *admission) refuse() queue.Receipt {
 func (x *txn) schedule(seq uint64, notBefore time.Time, record []byte) error {
 	at := scheduleKey(notBefore, seq)
 	x.t.scheduled++
+	x.t.scheduledWorth.change(worthIn(record), 1)
 	if x.t.nextDue.IsZero() || notBefore.Before(x.t.nextDue) {
 		x.t.nextDue = notBefore
 	}

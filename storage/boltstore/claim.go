@@ -131,6 +131,7 @@ func (x *txn) fallDue(at []byte, now time.Time) error {
 	c.dueSub++
 	place := queue.Place{Seq: c.dueSeq, Sub: c.dueSub}
 	x.t.scheduled--
+	x.t.scheduledWorth.change(worthIn(rec), -1)
 	if err := x.b.scheduled.Delete(at); err != nil {
 		return err
 	}
@@ -195,7 +196,6 @@ func (x *txn) take(k *key, g *grant) error {
 		n++
 	}
 	k.window = slices.Delete(k.window, 0, n)
-	k.leased += int32(n)
 	x.t.windowed -= n
 	if err := x.settle(k); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (x *txn) take(k *key, g *grant) error {
 	return damage
 }
 
-// lease hands one message to an owner.
+// lease hands one message of a key, which is lifted, to an owner.
 func (x *txn) lease(k *key, ref messageRef, g *grant) (d queue.Delivery, err error) {
 	m, err := parseRecord(x.b.backlog.Get(ref.place.AppendKey(nil)))
 	if err != nil {
@@ -215,9 +215,10 @@ func (x *txn) lease(k *key, ref messageRef, g *grant) (d queue.Delivery, err err
 	}
 	x.t.count.fence++
 	f.ref, f.key, f.owner, f.fence = ref, k, g.Owner, x.t.count.fence
-	f.deadline, f.length, f.msg = g.now.Add(g.Lease), g.Lease, m.msg
+	f.deadline, f.length, f.msg, f.acceptedAt = g.now.Add(g.Lease), g.Lease, m.msg, m.acceptedAt
 	f.deliveries++
 	f.msg.Line = nil
+	k.lend(worthOf(m.msg.Amount, m.msg.Currency))
 	d = f.delivery(&m)
 	x.record(queue.DispatchedRecord(g.now, &d, g.Owner))
 	return d, x.saveFlight(f)

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -119,6 +120,17 @@ func parseDead(seq uint64, b []byte) (d deadLetter, err error) {
 	return d, nil
 }
 
+// deadCode reads the code alone, which stands first in the JSON, for a start that has
+// a million letters to count.
+func deadCode(d *deadLetter, b []byte) (queue.Code, error) {
+	text, ok := bytes.CutPrefix(b[deadHeader:len(b)-len(d.record)], []byte(`{"code":"`))
+	if end := bytes.IndexByte(text, '"'); ok && end >= 0 && bytes.IndexByte(text[:end], '\\') < 0 {
+		return queue.Code(text[:end]), nil
+	}
+	full, err := parseDead(d.seq, b)
+	return full.meta.Code, err
+}
+
 // letter reads a dead letter; ok is false if there is none under this seq.
 func (x *txn) letter(seq uint64) (d deadLetter, ok bool, err error) {
 	b := x.b.dead.Get(seqKey(seq))
@@ -135,10 +147,7 @@ func (x *txn) bury(d *deadLetter) error {
 	if err != nil {
 		return err
 	}
-	x.t.dead++
-	if d.flags&deadAtDoor != 0 {
-		x.t.quarantined++
-	}
+	x.t.countLetter(d, 1)
 	if d.repeats() {
 		x.t.letters[letterOf(d.line)] = int64(d.seq)
 	}
@@ -148,12 +157,25 @@ func (x *txn) bury(d *deadLetter) error {
 	return x.b.dead.Put(seqKey(d.seq), b)
 }
 
+// countLetter counts a dead letter in (sign 1) or out (sign -1).
+func (t *tables) countLetter(d *deadLetter, sign int64) {
+	t.dead += sign
+	if d.flags&deadAtDoor != 0 {
+		t.quarantined += sign
+	}
+	if t.byCode[d.meta.Code] += sign; t.byCode[d.meta.Code] == 0 {
+		delete(t.byCode, d.meta.Code)
+	}
+	t.deadAges.add(minuteIn(d.record), sign)
+	w := worthIn(d.record)
+	if t.deadWorth.change(w, int(sign)); !w.known {
+		t.unvalued += sign
+	}
+}
+
 // exhume removes a dead letter, which goes back to the order or ends.
 func (x *txn) exhume(d *deadLetter) error {
-	x.t.dead--
-	if d.flags&deadAtDoor != 0 {
-		x.t.quarantined--
-	}
+	x.t.countLetter(d, -1)
 	if id := letterOf(d.line); x.t.letters[id] == int64(d.seq) {
 		delete(x.t.letters, id)
 	}

@@ -151,8 +151,10 @@ func (x *txn) rewrite(d *deadLetter, was *record, m *queue.Message) error {
 	if id := letterOf(d.line); x.t.letters[id] == int64(d.seq) {
 		delete(x.t.letters, id) // the line sent again is a duplicate from now on
 	}
+	x.t.countLetter(d, -1)
 	d.flags |= deadEdited
 	d.record = rec
+	x.t.countLetter(d, 1)
 	b, err := appendDead(nil, d)
 	if err != nil {
 		return err

@@ -19,12 +19,14 @@ type flight struct {
 	failed     int
 	unanswered int
 
-	// The lease; owner.Kind is 0 when there is none.
-	owner    queue.Owner
-	fence    uint64
-	deadline moment
-	length   time.Duration
-	msg      queue.Stored // without the line; only while leased
+	// The lease; owner.Kind is 0 when there is none. The last two are known only while
+	// there is one.
+	owner      queue.Owner
+	fence      uint64
+	deadline   moment
+	length     time.Duration
+	msg        queue.Stored // without the line
+	acceptedAt time.Time
 
 	// The wait as it is stored; the living one is key.wait.
 	waitUntil time.Time // zero: none

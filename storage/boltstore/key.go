@@ -24,21 +24,24 @@ type messageRef struct {
 type key struct {
 	hash     keyHash
 	slot     partition.Slot
+	opHold   bool
 	open     int32 // messages with a place, leased ones included
 	leased   int32
-	parked   int32 // of them, in the parked bucket
-	opHold   bool
+	parked   int32  // of them, in the parked bucket
 	damaged  uint64 // a message that could not be read back; 0: none
 	blockers []uint64
 	wait     *wait
 	aside    *aside
 	window   []messageRef
+	worth    purse  // of the open messages
+	out      *purse // of the leased ones; nil: none are
 
 	lastParked queue.Place // the greatest place in the parked bucket
 
-	// Where the key is filed while it can be claimed; see ready.go.
-	list       *readyList
+	// Where the key is filed while it can be claimed; see ready.go and oldest.go.
 	class      class
+	heap       int32 // where in the heap of its route, from 1; 0: it is in none
+	list       *readyList
 	turn       uint64
 	prev, next *key
 }
@@ -50,12 +53,13 @@ type aside struct {
 }
 
 // held reports whether the key waits for anything.
-func (k *key) held() bool {
-	return k.opHold || len(k.blockers) > 0 || k.wait != nil || k.damaged != 0
-}
+func (k *key) held() bool { return k.opHold || k.wait != nil || k.blocked() }
+
+// blocked reports whether it waits for what only a person can end.
+func (k *key) blocked() bool { return len(k.blockers) > 0 || k.damaged != 0 }
 
 // idle reports whether nothing is left to know about the key.
-func (k *key) idle() bool { return k.open == 0 && !k.opHold && len(k.blockers) == 0 && k.damaged == 0 }
+func (k *key) idle() bool { return k.open == 0 && !k.opHold && !k.blocked() }
 
 // movable reports whether a message of the key could be claimed now.
 func (k *key) movable() bool { return k.open > 0 && k.leased == 0 && !k.held() }
@@ -75,22 +79,65 @@ func (k *key) unblock(seq uint64) {
 	k.blockers = slices.DeleteFunc(k.blockers, func(b uint64) bool { return b == seq })
 }
 
-// depths counts messages with a place, by what can be done with them.
+// come counts a message in that is the key's now, leave one out. The key must be
+// lifted.
+func (k *key) come(w worth) {
+	k.open++
+	k.worth.add(w)
+}
+
+func (k *key) leave(w worth) {
+	k.open--
+	k.worth.take(w)
+}
+
+// lend counts a message of the key as leased, unlend as leased no more. The key must
+// be lifted.
+func (k *key) lend(w worth) {
+	k.leased++
+	if k.out == nil {
+		k.out = new(purse)
+	}
+	k.out.add(w)
+}
+
+func (k *key) unlend(w worth) {
+	k.leased--
+	if k.out.take(w); k.leased == 0 {
+		k.out = nil
+	}
+}
+
+// depths counts messages with a place, by what can be done with them, what they are
+// worth, and their keys.
 type depths struct {
 	open, leased, held, keys, heldKeys int64
+	blockedKeys, operatorHolds         int64
+	worth, heldWorth                   sums
 }
 
 // add counts a key in (sign 1) or out (sign -1).
 func (d *depths) add(k *key, sign int64) {
+	if k.opHold {
+		d.operatorHolds += sign
+	}
+	if k.blocked() {
+		d.blockedKeys += sign
+	}
 	if k.open == 0 {
 		return
 	}
 	d.keys += sign
 	d.open += sign * int64(k.open)
 	d.leased += sign * int64(k.leased)
+	d.worth.all(&k.worth, int(sign))
 	if k.held() {
 		d.held += sign * int64(k.open-k.leased)
 		d.heldKeys += sign
+		d.heldWorth.all(&k.worth, int(sign))
+		if k.out != nil {
+			d.heldWorth.all(k.out, -int(sign))
+		}
 	}
 }
 

@@ -85,10 +85,10 @@ func (l *loader) letters() error {
 		if err != nil {
 			return err
 		}
-		l.t.dead++
-		if d.flags&deadAtDoor != 0 {
-			l.t.quarantined++
+		if d.meta.Code, err = deadCode(&d, b); err != nil {
+			return err
 		}
+		l.t.countLetter(&d, 1)
 		if d.repeats() {
 			l.t.letters[letterOf(d.line)] = int64(d.seq)
 		}
@@ -168,7 +168,9 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 		k.slot = slotOf(rec)
 		l.order = append(l.order, k)
 	}
-	k.open++
+	w := worthIn(rec)
+	k.come(w)
+	t.openAges.add(minuteIn(rec), 1)
 	ref := messageRef{place: place, route: h.route, priority: h.priority}
 	if int(h.route) >= len(queue.Routes) || h.priority > queue.MaxPriority {
 		return fmt.Errorf("%w: message at place %s has no such route or priority", queue.ErrDamaged, place)
@@ -177,12 +179,12 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 	if f != nil {
 		f.ref, f.key = ref, k
 		if f.leased() {
-			k.leased++
 			m, err := parseRecord(rec)
 			if err != nil {
 				return fmt.Errorf("message at place %s: %w", place, err)
 			}
-			f.msg = m.msg
+			k.lend(w)
+			f.msg, f.acceptedAt = m.msg, m.acceptedAt
 			f.msg.Line = nil
 		}
 	}
@@ -217,10 +219,12 @@ func (l *loader) file(k *key, ref messageRef, f *flight) {
 
 func (l *loader) scheduled() error {
 	c := l.b.scheduled.Cursor()
-	for at, _ := c.First(); at != nil; at, _ = c.Next() {
+	for at, rec := c.First(); at != nil; at, rec = c.Next() {
 		if len(at) != 16 {
 			return fmt.Errorf("%w: a key of %d bytes in bucket scheduled", queue.ErrDamaged, len(at))
 		}
+		l.t.scheduledWorth.change(worthIn(rec), 1)
+		l.t.openAges.add(minuteIn(rec), 1)
 		if l.t.scheduled++; l.t.scheduled == 1 {
 			l.t.nextDue = scheduledFor(at)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,16 @@ func (s *Store) look(ctx context.Context, f func(x *txn) error) error {
 func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus, err error) {
 	err = s.look(ctx, func(x *txn) error {
 		st = s.counts(x)
+		t := x.t
+		st.AtRisk = atRisk(t.depth.worth, t.scheduledWorth, t.depth.heldWorth, t.deadWorth)
+		st.OpenAges, st.DeadAges = t.openAges.ages(now), t.deadAges.ages(now)
+		if len(t.byCode) > 0 {
+			st.DeadByCode = maps.Clone(t.byCode)
+		}
+		if t.pause != nil {
+			p := *t.pause
+			st.Paused = &p
+		}
 		st.Oldest, err = x.oldest()
 		return err
 	})
@@ -40,6 +51,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
 		Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
 		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
+		BlockedKeys: t.depth.blockedKeys, OperatorHolds: t.depth.operatorHolds, DeadUnvalued: t.unvalued,
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Origin: queue.Origin(s.id), Paused: t.pause,
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside,
@@ -49,7 +61,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 // oldest finds the oldest claimable message of each route.
 func (x *txn) oldest() (out []queue.OldestReady, err error) {
 	for r, route := range queue.Routes {
-		first := x.t.firstReady(r)
+		first := x.t.heads[r].first()
 		if first.IsZero() {
 			continue
 		}
@@ -60,23 +72,6 @@ func (x *txn) oldest() (out []queue.OldestReady, err error) {
 		out = append(out, queue.OldestReady{Route: route, AcceptedAt: m.acceptedAt, Message: m.msg.Summary()})
 	}
 	return out, nil
-}
-
-// firstReady returns the smallest place among the heads of the keys that can be
-// claimed by a route; zero if there are none. It looks at each such key: at most as
-// many as there are open keys, never at their messages.
-func (t *tables) firstReady(route int) (first queue.Place) {
-	for p := range t.ready[route] {
-		shelf := &t.ready[route][p]
-		for slot := range shelf.some.From(0) {
-			for k := shelf.lists[slot].first; k != nil; k = k.next {
-				if head := k.window[0].place; first.IsZero() || head.Less(first) {
-					first = head
-				}
-			}
-		}
-	}
-	return first
 }
 
 // Head returns the trail's head; see [queue.Reader].

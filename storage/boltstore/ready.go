@@ -44,9 +44,11 @@ func (t *tables) file(k *key) {
 	head := k.window[0]
 	c := class{route: head.route, priority: head.priority}
 	if k.list != nil && k.class == c {
+		t.heads[c.route].put(k, head.place)
 		return
 	}
 	t.unfile(k)
+	t.heads[c.route].put(k, head.place)
 	shelf := &t.ready[c.route][c.priority]
 	l := &shelf.lists[k.slot]
 	t.turn++
@@ -67,6 +69,7 @@ func (t *tables) unfile(k *key) {
 	if l == nil {
 		return
 	}
+	t.heads[k.class.route].remove(k)
 	if k.prev != nil {
 		k.prev.next = k.next
 	} else {

@@ -220,7 +220,8 @@ func (x *txn) putIn(d *deadLetter, m *record, rec []byte) error {
 	}
 	k := x.t.keyOf(m.key, partition.SlotOf(m.msg.PartitionKey))
 	x.t.lift(k)
-	k.open++
+	k.come(worthIn(rec))
+	x.t.openAges.add(minuteIn(rec), 1)
 	k.unblock(d.seq)
 	if err := x.rejoin(k, messageRef{place: place, route: routeByte(m.route), priority: m.priority}); err != nil {
 		return err
@@ -250,7 +251,8 @@ func (r *replay) admissible(d *deadLetter, m *record, res *queue.ActionResult) (
 }
 
 // admitReplayed takes a replayed line into the order under its old seq; before is what
-// the ledger has of its idempotency key.
+// the ledger has of its idempotency key. The line is as old as it was: as far as ages
+// go it was accepted when it came.
 func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, old *record, m *queue.Message, before ledger.Entry, res *queue.ActionResult) error {
 	x.record(queue.ReplayedRecord(&old.msg, a))
 	peer := queue.Peer{}
@@ -268,13 +270,14 @@ func (x *txn) admitReplayed(a *queue.Action, d *deadLetter, old *record, m *queu
 	}
 	key := hashKey(x.t.secret, m.PartitionKey)
 	rec := appendRecord(nil, m, key)
-	sealRecord(rec, d.seq, a.Now)
+	sealRecord(rec, d.seq, old.acceptedAt)
 	old.past.returns++
 	rec, err := withPast(rec, &old.past)
 	if err != nil {
 		return err
 	}
 	if m.NotBefore.After(a.Now) {
+		x.t.openAges.add(minuteIn(rec), 1)
 		return x.schedule(d.seq, m.NotBefore, rec)
 	}
 	res.Place = queue.Place{Seq: d.seq}

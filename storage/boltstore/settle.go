@@ -133,9 +133,11 @@ func (x *txn) leave(f *flight) error {
 		return err
 	}
 	x.ends(f)
+	w := worthOf(f.msg.Amount, f.msg.Currency)
+	x.t.openAges.add(queue.Minute(f.acceptedAt), -1)
 	x.t.lift(f.key)
-	f.key.leased--
-	f.key.open--
+	f.key.unlend(w)
+	f.key.leave(w)
 	f.owner = queue.Owner{}
 	delete(x.t.flights, f.seq)
 	if err := x.b.flight.Delete(seqKey(f.seq)); err != nil {
@@ -255,7 +257,7 @@ func (x *txn) forgetWait(seq uint64) error {
 // unlease makes a message claimable as far as it goes; the key must be lifted.
 func (x *txn) unlease(f *flight) error {
 	x.ends(f)
-	f.key.leased--
+	f.key.unlend(worthOf(f.msg.Amount, f.msg.Currency))
 	f.owner, f.fence, f.msg = queue.Owner{}, 0, queue.Stored{}
 	f.deadline, f.length = moment{}, 0
 	return x.rejoin(f.key, f.ref)

@@ -18,6 +18,7 @@ type tables struct {
 	keys    map[keyHash]*key
 	flights map[uint64]*flight
 	ready   *shelves
+	heads   [len(queue.Routes)]headHeap
 	turn    uint64
 	spans   spanWriter
 	waits   waits
@@ -27,13 +28,19 @@ type tables struct {
 	archived queue.ArchiveMark
 
 	dead        int64
-	quarantined int64            // of the dead: refused by a gate
+	quarantined int64                // of the dead: refused by a gate
+	unvalued    int64                // of the dead: their amount cannot be read
+	byCode      map[queue.Code]int64 // the dead by their code
+	deadWorth   sums
 	letters     map[uint64]int64 // hash of a line → seq of the open letter that holds it
 
-	late      lateLetters // those whose place is not their seq
-	swept     aliasName   // where the next edit goes on looking for aliases that lead nowhere
-	scheduled int64
-	nextDue   time.Time // the earliest not_before; zero: nothing is scheduled
+	late           lateLetters // those whose place is not their seq
+	swept          aliasName   // where the next edit goes on looking for aliases that lead nowhere
+	scheduled      int64
+	scheduledWorth sums
+	nextDue        time.Time // the earliest not_before; zero: nothing is scheduled
+
+	openAges, deadAges ageing
 
 	// The window; see window.go.
 	windowMax int
@@ -50,6 +57,7 @@ func newTables(secret [32]byte, o *Options) *tables {
 	return &tables{
 		secret: secret, windowMax: o.Window, ready: new(shelves), spans: newSpanWriter(o.spans),
 		keys: map[keyHash]*key{}, flights: map[uint64]*flight{}, letters: map[uint64]int64{},
+		byCode: map[queue.Code]int64{}, openAges: newAgeing(), deadAges: newAgeing(),
 	}
 }
 

@@ -31,6 +31,11 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 			return queue.Verification{}, err
 		}
 	}
+	if o.Buckets { // else they change while they are counted
+		if err := s.verifyCounters(ctx, v); err != nil {
+			return queue.Verification{}, err
+		}
+	}
 	return v.Result(), nil
 }
 

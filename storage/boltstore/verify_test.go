@@ -13,7 +13,7 @@ import (
 
 // TestVerify_a_copy_s_buckets_are_what_its_trail_says takes a message out of the
 // backlog, and puts a settled one back: each record is sound in itself, only the
-// comparison with the trail tells.
+// comparison with the trail tells, and with what was counted when it was loaded.
 func TestVerify_a_copy_s_buckets_are_what_its_trail_says(t *testing.T) {
 	ctx, now := context.Background(), time.Now()
 	s := openAt(t, t.TempDir()+"/breakwater.db", now)
@@ -54,7 +54,8 @@ func TestVerify_a_copy_s_buckets_are_what_its_trail_says(t *testing.T) {
 		kept = append(kept, b.Get(seqKey(2))...)
 		return b.Delete(seqKey(2))
 	})
-	wants("it is not stored")
+	const amounts, ages = "the counters differ from what is stored: the amounts of open", "the counters differ from what is stored: the ages of open"
+	wants(amounts, ages, "it is not stored")
 	change(func(b *bolt.Bucket) error { return b.Put(seqKey(2), kept) })
 	wants()
 
@@ -67,7 +68,7 @@ func TestVerify_a_copy_s_buckets_are_what_its_trail_says(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(func(b *bolt.Bucket) error { return b.Put(seqKey(acks[0].Token.Seq), kept) })
-	wants("the trail says that it is settled")
+	wants("the trail says that it is settled", amounts, ages)
 	change(func(b *bolt.Bucket) error { return b.Delete(seqKey(acks[0].Token.Seq)) })
 	wants()
 }

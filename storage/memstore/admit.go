@@ -122,7 +122,7 @@ func (a *admission) quarantine(l *queue.Submission, why *letter) queue.Receipt {
 	}
 	a.lastSeq++
 	m := newMessage(a.lastSeq, l)
-	why.at = micros(a.r.Now)
+	why.at, m.came = micros(a.r.Now), micros(a.r.Now)
 	m.letter, m.deaths = why, 1
 	a.dead[m.Seq] = m
 	a.record(queue.QuarantinedRecord(a.r.Now, &m.Stored, why.code, why.of, why.field, why.reason, m.lineBytes, m.lineHash, a.r.Peer))

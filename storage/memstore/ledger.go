@@ -36,7 +36,7 @@ func ownStored(st queue.Stored) queue.Stored {
 
 // admit makes m an open message that the ledger knows, under the seq it has.
 func (s *state) admit(now time.Time, m *message, is queue.Content, peer queue.Peer) {
-	m.acceptedAt = micros(now)
+	m.acceptedAt, m.came = micros(now), micros(now)
 	s.open[m.Seq] = m
 	first := m.Stored
 	first.Line = nil

@@ -38,6 +38,7 @@ func (s *state) readmit(m *message, parsed *queue.Message, a *queue.Action) {
 		peer = *a.Peer
 	}
 	s.admit(a.Now, opened, now, peer)
+	opened.acceptedAt, opened.came = m.came, m.came // it is as old as it was
 }
 
 // Discard ends dead letters.

@@ -13,6 +13,7 @@ type message struct {
 	priority   uint8
 	notBefore  time.Time
 	acceptedAt time.Time // zero for a line that was never accepted
+	came       time.Time // when its line came: its age counts from then
 	lineBytes  int64     // of the line as it was sent
 	lineHash   queue.Hash
 	sent       []byte // that line, once Line is what it was edited to; nil before

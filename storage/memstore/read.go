@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +17,11 @@ import (
 // store must not copy.
 func (s *Store) Status(ctx context.Context, now time.Time) (queue.StoreStatus, error) {
 	var st queue.StoreStatus
-	err := s.read(ctx, func() { st = s.status() })
+	err := s.read(ctx, func() {
+		st = s.status()
+		s.countLetters(&st, now)
+		st.AtRisk = s.atRisk()
+	})
 	return st, err
 }
 
@@ -48,16 +54,84 @@ func (s *state) countStates(st *queue.StoreStatus) {
 			st.Held++
 		}
 	}
-	for _, m := range s.dead {
-		if m.isQuarantined() {
-			st.Quarantined++
-		}
-	}
 	for _, k := range s.keys {
 		if len(k.order) > 0 && k.waits() {
 			st.HeldKeys++
 		}
+		if k.blocking > 0 {
+			st.BlockedKeys++
+		}
+		if k.held {
+			st.OperatorHolds++
+		}
 	}
+}
+
+// countLetters counts the dead letters, and how old they and the open messages are.
+func (s *state) countLetters(st *queue.StoreStatus, now time.Time) {
+	for _, m := range s.open {
+		st.OpenAges.Count(1, queue.Minute(m.came), now)
+	}
+	for _, m := range s.dead {
+		if m.isQuarantined() {
+			st.Quarantined++
+		}
+		if st.DeadByCode == nil {
+			st.DeadByCode = map[queue.Code]int64{}
+		}
+		st.DeadByCode[m.letter.code]++
+		if _, known := worth(m); !known {
+			st.DeadUnvalued++
+		}
+		st.DeadAges.Count(1, queue.Minute(m.came), now)
+	}
+}
+
+// worth is what a message's amount is worth without its sign. It knows nothing of
+// minor units: it is a fraction, like every sum of them.
+func worth(m *message) (*big.Rat, bool) {
+	if _, err := queue.CheckAmount(m.Amount, m.Currency); err != nil {
+		return nil, false
+	}
+	amount, ok := new(big.Rat).SetString(m.Amount)
+	return amount.Abs(amount), ok
+}
+
+// atRisk sums up what waits, by currency.
+func (s *state) atRisk() (out []queue.AtRisk) {
+	sums := map[string]*[3]big.Rat{} // open, held, dead
+	add := func(m *message, into ...int) {
+		amount, known := worth(m)
+		if !known || amount.Sign() == 0 {
+			return
+		}
+		if sums[m.Currency] == nil {
+			sums[m.Currency] = new([3]big.Rat)
+		}
+		for _, i := range into {
+			sum := &sums[m.Currency][i]
+			sum.Add(sum, amount)
+		}
+	}
+	for _, m := range s.open {
+		if s.stateOf(m) == queue.Held {
+			add(m, 0, 1)
+		} else {
+			add(m, 0)
+		}
+	}
+	for _, m := range s.dead {
+		add(m, 2)
+	}
+	for _, code := range slices.Sorted(maps.Keys(sums)) {
+		minor, _ := queue.MinorUnits(code)
+		of := sums[code]
+		out = append(out, queue.AtRisk{
+			Currency: cmp.Or(code, queue.NoCurrency),
+			Open:     of[0].FloatString(minor), Held: of[1].FloatString(minor), Dead: of[2].FloatString(minor), // exact
+		})
+	}
+	return out
 }
 
 // oldest returns of each route the claimable head with the smallest place.

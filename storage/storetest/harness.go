@@ -76,6 +76,7 @@ func Run(t *testing.T, open Open) {
 		{"archived", archivedPromises},
 		{"expire", expirePromises},
 		{"read", readPromises},
+		{"risk", riskPromises},
 		{"trail", trailPromises},
 		{"lives", lifePromises},
 		{"concurrent", concurrentPromises},

@@ -137,7 +137,7 @@ var letterPromises = []promise{
 		x := w.see("a1")
 		equal(w, "shown", [5]any{x.Seq, x.Place, x.Route, x.Priority, x.State},
 			[5]any{uint64(1), queue.Place{Seq: 1}, queue.AutoResolve, uint8(1), queue.Ready})
-		equal(w, "accepted", x.AcceptedAt.Equal(w.now()), true)
+		equal(w, "accepted", w.now().Sub(x.AcceptedAt), time.Second) // when the line came: a replay makes nothing younger
 		equal(w, "status", statusText(w.status()), "ready=2 open_keys=1 ledger=2")
 		equal(w, "receipt", w.admit("a1@A amount=3.00"), []string{"duplicate 1 ready"})
 		w.takeRun(worker("w"), "a1 a2")

@@ -190,8 +190,11 @@ func (m *machine) compare() {
 	if sum := st.Backlog() + st.Done + st.Dead + st.Discarded; sum != int64(st.LastSeq) {
 		m.Fatalf("%d messages are somewhere, %d seqs were given: %+v", sum, st.LastSeq, st)
 	}
-	all(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
-	all(m, "dead letters", m.letters)
+	open := all(m, "open messages", func(s queue.Store) ([]queue.Exception, error) { return s.Exceptions(m.ctx, 0, 10_000) })
+	dead := all(m, "dead letters", m.letters)
+	if d := cmp.Diff(reckon(open, dead, m.now()), reckoned(st)); d != "" {
+		m.Fatalf("what is at risk (-lists +counters):\n%s", d)
+	}
 	all(m, "leases", func(s queue.Store) ([]queue.Lease, error) { return s.Leases(m.ctx, 0, 10_000) })
 	m.told = st.Records
 	for i, c := range m.commits {

@@ -23,7 +23,7 @@ var verbs = map[string]func(*machine, *choices){
 		m.clock.Pass(of(c, 100*time.Millisecond, 500*time.Millisecond, time.Second, 3*time.Second, 7*time.Second, 20*time.Second))
 	},
 	"set the clock": func(m *machine, c *choices) {
-		m.clock.Step(of(c, time.Second, 5*time.Second, time.Hour, -time.Second, -5*time.Second, -time.Hour))
+		m.clock.Step(of(c, time.Second, 5*time.Second, time.Hour, -time.Second, -5*time.Second, -time.Hour, 30*time.Hour, 80*time.Hour, -30*time.Hour))
 	},
 	"pause":     (*machine).stepPause,
 	"replay":    (*machine).stepReplay,
@@ -119,15 +119,17 @@ func (m *machine) line(c *choices) queue.Submission {
 			return submission(of(c, m.edited...)) // what a letter was, or what it became
 		}
 	case 1:
-		spec += " amount=1.00"
+		spec += " amount=" + of(c, "1.00", "-0.00", "7e37", "9.9E1", "184467440737095516.15")
 	case 2:
 		spec += " not_before=" + of(c, "5s", "1s", "-1s", "30s")
 	case 3:
 		spec += " priority=" + of(c, "0", "9")
 	case 4, 5:
 		spec += " route=auto"
+	case 9:
+		spec += " currency=" + of(c, "EUR", "JPY amount=12", "KWD amount=0.005")
 	case 6:
-		spec = of(c, "!{}", "![]", `!{"idempotency_key":"q"}`)
+		spec = of(c, "!{}", "![]", `!{"idempotency_key":"q"}`, `!{"variance_amount":"1.5","currency":"EUR"}`)
 	case 7:
 		return tooLong()
 	case 8:

@@ -77,7 +77,8 @@ func (w *world) checkCounters() {
 	w.Helper()
 	var want queue.StoreStatus
 	keys := map[string]bool{}
-	for _, x := range w.all(w.store.Exceptions) {
+	open, dead := w.all(w.store.Exceptions), w.letters(queue.LetterQuery{})
+	for _, x := range open {
 		switch x.State {
 		case queue.Ready:
 			want.Ready++
@@ -93,7 +94,7 @@ func (w *world) checkCounters() {
 		}
 		keys[x.PartitionKey] = true
 	}
-	for _, x := range w.letters(queue.LetterQuery{}) {
+	for _, x := range dead {
 		want.Dead++
 		if x.Code == queue.CodePoison && x.Place.IsZero() {
 			want.Quarantined++
@@ -105,6 +106,9 @@ func (w *world) checkCounters() {
 	want.Done, want.Discarded, want.HeldKeys, want.LedgerKeys = got.Done, got.Discarded, got.HeldKeys, got.LedgerKeys
 	if g, want := statusText(got), statusText(want); g != want {
 		w.Errorf("the counters say\n%s\nthe lists\n%s", g, want)
+	}
+	if d := cmp.Diff(reckon(open, dead, w.now()), reckoned(got)); d != "" {
+		w.Errorf("what is at risk (-lists +counters):\n%s", d)
 	}
 }
 
