@@ -19,7 +19,7 @@ import (
 // hundred exceptions under leases of ten minutes (B39). The next start gives all of
 // them back, and blames only what was running.
 func TestCrash_long_leases_hold_nobody_up(t *testing.T) {
-	const n, workers, room, hold = 400, 8, 256, 100
+	const n, workers, room, hold = 200, 8, 256, 100
 	s := newSite(t, fmt.Sprintf(`
 queue {
   concurrency      = %d
@@ -79,7 +79,7 @@ func (s *site) counts() (st struct{ Ready, Leased, Dead, Done int }) {
 // to the command, by killing it, and by killing the server under it. Each letter is in
 // one place at every moment, and the next replay goes on where that one ended.
 func TestReplay_interrupted(t *testing.T) {
-	const n = 6000
+	const n = 4000
 	s := newSite(t, "") // nobody works on ROUTE_REVIEW
 	s.deadLetters(n)
 	p := s.serve()

@@ -44,6 +44,7 @@ type Options struct {
 	readOnly bool
 	spans    spanLimits                             // zero: defaultSpans
 	ledger   func(*bolt.Tx) (*ledger.Ledger, error) // nil: ledger.Open
+	commit   func(*bolt.Tx) error                   // nil: its Commit; a test puts a full disk in between
 }
 
 // Report is what opening found, for the log.
@@ -124,6 +125,9 @@ func open(o Options, readOnly bool) (*Store, error) {
 	}
 	if o.ledger == nil {
 		o.ledger = ledger.Open
+	}
+	if o.commit == nil {
+		o.commit = (*bolt.Tx).Commit
 	}
 	o.readOnly = readOnly
 	f, err := dbfile.Open(dbfile.Options{
