@@ -16,18 +16,18 @@ import (
 )
 
 // server is a breakwater without its process: a store in memory, the dispatcher and the
-// consume socket. It can be stopped, cut off and started again over the same store.
+// sockets of producers and consumers. It can be stopped, cut off and started again over the same store.
 type server struct {
 	testing.TB
 	store *memstore.Store
-	path  string
+	path  string // of consume.sock
 	lease time.Duration
 
-	runner   *dispatch.Runner
-	listener *socket.Listener
-	stop     context.CancelFunc // of the runner
-	close    context.CancelFunc // of the connections
-	ended    sync.WaitGroup
+	runner    *dispatch.Runner
+	listeners []*socket.Listener
+	stop      context.CancelFunc // of the runner
+	close     context.CancelFunc // of the connections
+	ended     sync.WaitGroup
 }
 
 func newServer(t testing.TB) *server {
@@ -42,6 +42,31 @@ func newServer(t testing.TB) *server {
 	})
 	s.up()
 	return s
+}
+
+// loud is what there is of a test where there is none.
+type loud struct{ testing.TB }
+
+func (loud) Helper()           {}
+func (loud) Cleanup(func())    {}
+func (loud) Error(args ...any) { fmt.Println(args...) }
+func (loud) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// Breakwater starts a server for an example.
+func Breakwater() (enqueue, consume string, stop func()) {
+	s := newServer(loud{})
+	return s.enqueue(), s.path, func() {
+		s.down()
+		_ = os.RemoveAll(filepath.Dir(s.path))
+	}
+}
+
+func (s *server) enqueue() string { return filepath.Join(filepath.Dir(s.path), "e.sock") }
+
+// intake is the core's door for producers.
+type intake struct {
+	*dispatch.Runner
+	*memstore.Store
 }
 
 type desk struct{ *dispatch.Runner }
@@ -69,24 +94,37 @@ func (s *server) up() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	serving, err := socket.NewConsumeServer(desk{s.runner}, socket.ConsumeOptions{Lease: s.lease})
+	consumers, err := socket.NewConsumeServer(desk{s.runner}, socket.ConsumeOptions{Lease: s.lease})
 	if err != nil {
 		s.Fatal(err)
 	}
-	if s.listener, err = socket.Listen(socket.ListenOptions{Path: s.path}); err != nil {
+	producers, err := socket.NewEnqueueServer(intake{s.runner, s.store}, socket.EnqueueOptions{})
+	if err != nil {
 		s.Fatal(err)
 	}
 	var run, serve context.Context
 	run, s.stop = context.WithCancel(context.Background())
 	serve, s.close = context.WithCancel(context.Background())
-	runner, listener := s.runner, s.listener
+	runner := s.runner
 	s.ended.Go(func() {
 		if _, err := runner.Run(run, context.Background()); err != nil {
 			s.Error(err)
 		}
 	})
+	s.listeners = nil
+	s.serve(s.path, func(l *socket.Listener) error { return consumers.Serve(serve, l) })
+	s.serve(s.enqueue(), func(l *socket.Listener) error { return producers.Serve(serve, l) })
+}
+
+// serve listens at path.
+func (s *server) serve(path string, serve func(*socket.Listener) error) {
+	l, err := socket.Listen(socket.ListenOptions{Path: path})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.listeners = append(s.listeners, l)
 	s.ended.Go(func() {
-		if err := serving.Serve(serve, listener); err != nil {
+		if err := serve(l); err != nil {
 			s.Error(err)
 		}
 	})
@@ -96,7 +134,9 @@ func (s *server) up() {
 func (s *server) down() {
 	s.stop()
 	s.close()
-	_ = s.listener.Close() // it may be closed already
+	for _, l := range s.listeners {
+		_ = l.Close() // it may be closed already
+	}
 	s.ended.Wait()
 }
 

@@ -71,6 +71,16 @@ var rows = []row{
 		why:   "the other end of control.sock; shares words with the server, not code",
 	},
 	{
+		pkg: "examples/go/producer",
+		own: []string{"client"},
+		why: "to be copied into other people's programs, which can import nothing else of ours that is meant for them",
+	},
+	{
+		pkg: "examples/go/consumer",
+		own: []string{"client"},
+		why: "see the producer",
+	},
+	{
 		pkg:   "client",
 		tests: []string{"queue/dispatch", "internal/socket"},
 		why:   "for other people's programs: what goes over the sockets and nothing of what is behind them",
@@ -238,7 +248,7 @@ var doors = []door{
 		path: "os/exec", in: []string{"queue/handler", "internal/cli", "storage/archive"}, test: []string{"..."},
 		why: "the exec handler; on the command line the person's own editor and `consume -- CMD`; a copy is checked in a child",
 	},
-	{path: "os/signal", in: []string{".", "internal/cli", "internal/app"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
+	{path: "os/signal", in: []string{".", "internal/cli", "internal/app", "examples/go/producer", "examples/go/consumer"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
 	{path: "log", in: []string{"internal/cli"}, why: "hclog is the log; two logs tell two stories. The command line silences this one"},
 	{path: "log/syslog", in: []string{"internal/app"}, why: "checkpoints, where syslog is what leaves the host"},
 	{path: "log/slog", why: "hclog is the log; two logs tell two stories"},

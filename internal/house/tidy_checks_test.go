@@ -92,8 +92,10 @@ var checks = []check{
 		passes: map[string]string{"queue/a.go": "package queue\nfunc f() { panic(\"queue: negative place\") }\n"},
 	},
 	{
-		name:    "only main exits",
-		applies: func(s source) bool { return !s.test() && s.path != "main.go" },
+		name: "only main exits",
+		applies: func(s source) bool {
+			return !s.test() && s.path != "main.go" && !strings.HasPrefix(s.path, "examples/") // each a program of its own
+		},
 		run: each(func(s source) (out []string) {
 			found := append(s.uses("os", "Exit"), s.uses("log", "Fatal", "Fatalf", "Fatalln")...)
 			for _, n := range append(found, s.uses("runtime", "Goexit")...) {
