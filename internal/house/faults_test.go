@@ -79,7 +79,7 @@ func (s *site) counts() (st struct{ Ready, Leased, Dead, Done int }) {
 // to the command, by killing it, and by killing the server under it. Each letter is in
 // one place at every moment, and the next replay goes on where that one ended.
 func TestReplay_interrupted(t *testing.T) {
-	const n = 4000
+	const n = 6000
 	s := newSite(t, "") // nobody works on ROUTE_REVIEW
 	s.deadLetters(n)
 	p := s.serve()

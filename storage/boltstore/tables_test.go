@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -37,9 +38,11 @@ func (s *Store) auditTables() (wrong []string, err error) {
 
 // logical spells what tables say, by name.
 func (t *tables) logical() map[string]string {
+	depth := t.depth
+	depth.worth, depth.heldWorth = depth.worth.present(), depth.heldWorth.present()
 	out := map[string]string{
 		"counters": fmt.Sprintf("%+v", t.count),
-		"depths":   fmt.Sprintf("%+v", t.depth),
+		"depths":   fmt.Sprintf("%+v", depth),
 		"the rest": fmt.Sprint(t.scheduled, stamp(t.nextDue), t.dead, t.quarantined, t.ledger.Live(), t.letters),
 	}
 	if t.pause != nil {
@@ -67,6 +70,17 @@ func (t *tables) logical() map[string]string {
 		out[fmt.Sprintf("key %x", h)] = text
 	}
 	return out
+}
+
+// present are the sums of which there is something.
+func (s sums) present() (some sums) {
+	for _, one := range s {
+		if one.lo != 0 || one.hi != 0 || one.wide != nil && one.wide.Sign() != 0 {
+			some = append(some, one)
+		}
+	}
+	slices.SortFunc(some, func(a, b sum) int { return bytes.Compare(a.currency[:], b.currency[:]) })
+	return some
 }
 
 func stamp(m moment) int64 {
