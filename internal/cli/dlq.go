@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -14,8 +15,10 @@ import (
 
 func (e *env) dlqCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "dlq", Usage: "list, replay and discard dead letters",
-		Subcommands: []*ucli.Command{e.dlqListCommand(), e.dlqShowCommand(), e.replayCommand(), e.discardCommand()},
+		Name: "dlq", Usage: "list, show, edit, replay, discard and export dead letters",
+		Subcommands: []*ucli.Command{
+			e.dlqListCommand(), e.dlqShowCommand(), e.dlqEditCommand(), e.replayCommand(), e.discardCommand(), e.dlqExportCommand(),
+		},
 	}
 }
 
@@ -25,17 +28,38 @@ func letterFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "code", Usage: "those that are dead for this `CODE`"},
 		&ucli.StringFlag{Name: "key", Usage: "those of this partition `KEY`"},
 		&ucli.StringFlag{Name: "older-than", Usage: "those that have been dead for longer than `AGE` (90m, 24h, 7d)"},
+		&ucli.BoolFlag{Name: "all", Usage: "all dead letters"},
 	}
 }
 
-// lettersOf reads what letterFlags select.
-func lettersOf(c *ucli.Context) (s client.Letters, err error) {
-	s.Code, s.PartitionKey = c.String("code"), c.String("key")
-	if s.Code != "" && !slices.Contains(deadCodes, queue.Code(s.Code)) {
-		return s, usageFor(c, "%q is not a code of dead letters; there are %s", s.Code, deadCodeNames())
+// selection is which dead letters a command line means.
+type selection struct {
+	seqs    []uint64 // these, or else …
+	letters client.Letters
+	byFlags bool // something was said
+}
+
+// selectionOf reads SEQ… and what letterFlags select.
+func selectionOf(c *ucli.Context) (s selection, err error) {
+	if s.seqs, err = seqArgs(c); err != nil {
+		return s, err
 	}
-	s.DeadBefore, err = ageFlag(c, "older-than")
-	return s, err
+	l := &s.letters
+	l.Code, l.PartitionKey = c.String("code"), c.String("key")
+	if l.Code != "" && !slices.Contains(deadCodes, queue.Code(l.Code)) {
+		return s, usageFor(c, "%q is not a code of dead letters; there are %s", l.Code, deadCodeNames())
+	}
+	if l.DeadBefore, err = ageFlag(c, "older-than"); err != nil {
+		return s, err
+	}
+	s.byFlags = c.Bool("all") || c.IsSet("code") || c.IsSet("key") || c.IsSet("older-than")
+	switch {
+	case len(s.seqs) > 0 && s.byFlags:
+		return s, usageFor(c, "either SEQ… or flags select, not both")
+	case len(s.seqs) > api.MaxLimit:
+		return s, usageFor(c, "at most %s seqs at a time; flags select as many as there are", number(api.MaxLimit))
+	}
+	return s, nil
 }
 
 func deadCodeNames() (names string) {
@@ -48,28 +72,61 @@ func deadCodeNames() (names string) {
 	return names
 }
 
+// rows yields the letters that are selected, all of them if nothing was said.
+func (s *selection) rows(c *ucli.Context, control *client.Control) iter.Seq2[api.Exception, error] {
+	if len(s.seqs) == 0 {
+		return control.DeadLetters(c.Context, s.letters)
+	}
+	return func(yield func(api.Exception, error) bool) {
+		for _, seq := range s.seqs {
+			d, err := control.DeadLetter(c.Context, seq)
+			if !yield(d.Exception, letterError(err, seq)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// letterError is the error of asking for a dead letter, with the hint that helps.
+func letterError(err error, seq uint64) error {
+	if isCode(err, queue.CodeNotFound) {
+		return &failure{status: exitFailed, err: err, hint: fmt.Sprintf(`"breakwater show %d" shows it whatever its state`, seq)}
+	}
+	return err
+}
+
 func (e *env) dlqListCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "list", Usage: "list dead letters",
+		Name: "list", Usage: "list dead letters", ArgsUsage: "[SEQ…]",
 		Description: manual(`
-Lists dead letters by seq, those that all of the flags select: lines that a gate
-refused (POISON_MESSAGE), lines that use a known idempotency key for something else
-(IDEMPOTENCY_CONFLICT), and exceptions that a handler rejected or failed too often.
-With --json each line is a dead letter with the line that was sent.`,
-			[]string{"0  done, also if there are none", status1, status2},
-			"breakwater dlq list", "breakwater dlq list --code ATTEMPTS_EXHAUSTED --older-than 24h",
+Lists dead letters in the order in which a replay would put them back, those that all
+of the flags select: lines that a gate refused (POISON_MESSAGE), lines that use a
+known idempotency key for something else (IDEMPOTENCY_CONFLICT), and exceptions that a
+handler rejected or failed too often. DIED is how often it has: more than once means
+that a replay did not help. An asterisk after the seq marks those that were edited.
+
+With --group they are counted by code, field and reason, the largest group first, with
+the first and the last seq and since when the oldest is dead.
+
+With --json each line is a dead letter with the line that was sent; with --group one
+document.`,
+			[]string{"0  done, also if there are none", "1  a seq is not a dead letter, it failed, or nothing listens on the control socket", status2},
+			"breakwater dlq list", "breakwater dlq list --group", "breakwater dlq list --code ATTEMPTS_EXHAUSTED --older-than 24h",
 			"breakwater dlq list --json --file copy.db | jq -r .partition_key"),
-		Flags: append([]ucli.Flag{fileFlag()}, letterFlags()...),
+		Flags: append([]ucli.Flag{fileFlag(), &ucli.BoolFlag{Name: "group", Usage: "count them by code and reason"}}, letterFlags()...),
 		Action: func(c *ucli.Context) error {
-			if err := noMoreArgs(c); err != nil {
-				return err
-			}
-			s, err := lettersOf(c)
+			s, err := selectionOf(c)
 			if err != nil {
 				return err
 			}
-			s.Lines = c.Bool("json")
-			return e.ask(c, func(control *client.Control) error { return e.dlqList(c, control, s) })
+			if c.Bool("group") {
+				if len(s.seqs) > 0 {
+					return usageFor(c, "--group counts what flags select, not SEQ…")
+				}
+				return e.ask(c, func(control *client.Control) error { return e.dlqGroups(c, control, s.letters) })
+			}
+			s.letters.Lines = c.Bool("json")
+			return e.ask(c, func(control *client.Control) error { return e.dlqList(c, control, &s) })
 		},
 	}
 }
@@ -78,10 +135,9 @@ With --json each line is a dead letter with the line that was sent.`,
 // before the whole list is.
 const listPiece = 1000
 
-func (e *env) dlqList(c *ucli.Context, control *client.Control, s client.Letters) error {
-	heading := []string{"SEQ", "CODE", "DEAD SINCE", "PARTITION KEY", "AMOUNT", "REASON"}
-	rows := [][]string{heading}
-	for x, err := range control.DeadLetters(c.Context, s) {
+func (e *env) dlqList(c *ucli.Context, control *client.Control, s *selection) error {
+	rows := [][]string{{"SEQ", "CODE", "DEAD SINCE", "DIED", "PARTITION KEY", "AMOUNT", "REASON"}}
+	for x, err := range s.rows(c, control) {
 		switch {
 		case err != nil:
 			return err
@@ -91,13 +147,13 @@ func (e *env) dlqList(c *ucli.Context, control *client.Control, s client.Letters
 			}
 			continue
 		}
-		reason := x.Reason
-		if x.Field != "" {
-			reason = x.Field + ": " + reason
+		seq := strconv.FormatUint(x.Seq, 10)
+		if x.EditedSHA256 != "" {
+			seq += "*"
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(x.Seq, 10), x.Code, moment(x.DeadAt), short(x.PartitionKey, 32),
-			x.VarianceAmount + " " + x.Currency, short(reason, 80),
+			seq, x.Code, moment(x.DeadAt), strconv.Itoa(x.Deaths), short(x.PartitionKey, 32),
+			x.VarianceAmount + " " + x.Currency, short(reasonText(x.Field, x.Reason), 80),
 		})
 		if len(rows) > listPiece {
 			if err := write(e.Stdout, table(rows)); err != nil {
@@ -112,30 +168,56 @@ func (e *env) dlqList(c *ucli.Context, control *client.Control, s client.Letters
 	return write(e.Stdout, table(rows))
 }
 
+// reasonText is why a letter is dead, with the member at fault.
+func reasonText(field, reason string) string {
+	if field == "" {
+		return reason
+	}
+	return field + ": " + reason
+}
+
+func (e *env) dlqGroups(c *ucli.Context, control *client.Control, l client.Letters) error {
+	g, err := control.LetterGroups(c.Context, l)
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("json"):
+		return e.printJSON(g)
+	}
+	rows := [][]string{{"COUNT", "CODE", "FIRST", "LAST", "OLDEST", "REASON"}}
+	for _, x := range g.Items {
+		rows = append(rows, []string{
+			number(x.Count), x.Code, strconv.FormatUint(x.FirstSeq, 10), strconv.FormatUint(x.LastSeq, 10),
+			moment(x.Oldest), short(reasonText(x.Field, x.Reason), 100),
+		})
+	}
+	text := table(rows)
+	if g.Ungrouped > 0 {
+		text = fmt.Appendf(text, "and %s with other reasons\n", number(g.Ungrouped))
+	}
+	return write(e.Stdout, fmt.Appendf(text, "%s in all\n", number(g.Total)))
+}
+
 func (e *env) dlqShowCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "show", Usage: "show one dead letter and its history", ArgsUsage: "SEQ",
 		Description: manual(`
 Shows a dead letter with the line that was sent, why it is dead, and everything that
-happened to it. "breakwater show" does the same for an exception in any state.`,
+happened to it. Of one that was edited "line" is what was sent, "edited line" what it is
+now, followed by the members that differ; the other rows are of what it is now.
+"breakwater show" does the same for an exception in any state.`,
 			[]string{status0, "1  it is not a dead letter, it failed, or nothing listens on the control socket", status2},
 			"breakwater dlq show 42", "breakwater dlq show 42 --json | jq -r .line"),
 		Flags: []ucli.Flag{fileFlag()},
 		Action: func(c *ucli.Context) error {
-			seqs, err := seqArgs(c)
+			seq, err := oneSeqArg(c)
 			if err != nil {
 				return err
 			}
-			if len(seqs) != 1 {
-				return usageFor(c, "one seq is wanted")
-			}
 			return e.ask(c, func(control *client.Control) error {
-				d, err := control.DeadLetter(c.Context, seqs[0])
-				if isCode(err, queue.CodeNotFound) {
-					return &failure{status: exitFailed, err: err, hint: fmt.Sprintf(`"breakwater show %d" shows it whatever its state`, seqs[0])}
-				}
+				d, err := control.DeadLetter(c.Context, seq)
 				if err != nil {
-					return err
+					return letterError(err, seq)
 				}
 				return e.printDetail(c, &d)
 			})
@@ -143,8 +225,19 @@ happened to it. "breakwater show" does the same for an exception in any state.`,
 	}
 }
 
-// seqArgs reads the arguments as seqs, in rising order and each once: dead letters
-// are dealt with in the order in which they came.
+// oneSeqArg reads the only argument as a seq.
+func oneSeqArg(c *ucli.Context) (uint64, error) {
+	seqs, err := seqArgs(c)
+	if err != nil {
+		return 0, err
+	}
+	if len(seqs) != 1 {
+		return 0, usageFor(c, "one seq is wanted")
+	}
+	return seqs[0], nil
+}
+
+// seqArgs reads the arguments as seqs, in rising order and each once.
 func seqArgs(c *ucli.Context) (seqs []uint64, err error) {
 	for _, arg := range c.Args().Slice() {
 		seq, ok := parseSeq(arg)
@@ -155,26 +248,4 @@ func seqArgs(c *ucli.Context) (seqs []uint64, err error) {
 	}
 	slices.Sort(seqs)
 	return slices.Compact(seqs), nil
-}
-
-// outcome is what became of the dead letters that were dealt with. Items are those
-// that were not done, and with DryRun all.
-type outcome struct {
-	Matched   int          `json:"matched"`
-	Replayed  *int         `json:"replayed,omitempty"`
-	Discarded *int         `json:"discarded,omitempty"`
-	Failed    int          `json:"failed"`
-	DryRun    bool         `json:"dry_run,omitempty"`
-	Items     []api.Result `json:"items"`
-}
-
-// add adds what one request did.
-func (o *outcome) add(l *api.Letters) {
-	o.Matched += l.Matched
-	o.Failed += l.Failed
-	for _, r := range l.Items {
-		if r.Code != "" || o.DryRun {
-			o.Items = append(o.Items, r)
-		}
-	}
 }

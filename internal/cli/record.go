@@ -148,13 +148,19 @@ func csvCells(line []byte) ([]string, error) {
 			continue
 		case json.Unmarshal(raw, &text) != nil:
 			cells[i] = string(raw) // a number, list or object
-		case computed(text) && !(name == "variance_amount" && amount.MatchString(text)):
-			cells[i] = "'" + oneLine(text)
 		default:
-			cells[i] = oneLine(text)
+			cells[i] = csvText(name, text)
 		}
 	}
 	return cells, nil
+}
+
+// csvText is the cell of a text: see csvCells.
+func csvText(name, text string) string {
+	if computed(text) && !(name == "variance_amount" && amount.MatchString(text)) {
+		return "'" + oneLine(text)
+	}
+	return oneLine(text)
 }
 
 // formulas are the beginnings of a cell that spreadsheets compute; the last four are

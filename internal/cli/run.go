@@ -72,6 +72,8 @@ func (e *env) app() *ucli.App {
 		ErrWriter:      e.Stderr,
 		ExitErrHandler: func(*ucli.Context, error) {}, // Run decides the status
 		OnUsageError:   onUsageError,
+
+		DisableSliceFlagSeparator: true, // a comma is part of a value
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`; default $BREAKWATER_CONFIG, ./config.hcl, /etc/breakwater/config.hcl, built-in values"},
 			&ucli.BoolFlag{Name: "json", Usage: "print JSON: one document, or one per line for a list, and nothing else"},

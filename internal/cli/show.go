@@ -162,6 +162,9 @@ func detailRows(x *api.Exception) (rows [][]string) {
 	add("outcome", x.Outcome)
 	add("settled", moment(x.SettledAt))
 	add("dead since", moment(x.DeadAt))
+	if x.Deaths > 1 {
+		add("died", fmt.Sprintf("%d times", x.Deaths))
+	}
 	add("idempotency key", x.IdempotencyKey)
 	add("trace id", x.TraceID)
 	add("partition key", x.PartitionKey)
@@ -180,6 +183,13 @@ func detailRows(x *api.Exception) (rows [][]string) {
 	add("source hash", x.SourceHash)
 	add("line sha256", x.LineSHA256)
 	add("line", lineText(x))
+	if x.EditedSHA256 != "" {
+		add("edited sha256", x.EditedSHA256)
+		add("edited line", x.EditedLine)
+	}
+	if x.EditedLine != "" {
+		rows = append(rows, changeRows(changesOf(sentLine(x), []byte(x.EditedLine)))...)
+	}
 	return rows
 }
 

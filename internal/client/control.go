@@ -42,6 +42,9 @@ func (p *Problem) Error() string { return p.Problem.Error() }
 // Advice returns what the server says may be done about it; it may be empty.
 func (p *Problem) Advice() string { return p.Hint }
 
+// Stale reports whether what was to be changed is not what it was any more.
+func (p *Problem) Stale() bool { return p.Status == http.StatusPreconditionFailed }
+
 // Control asks and steers a breakwater over its control socket. It may be used from
 // many goroutines.
 type Control struct {
@@ -115,11 +118,13 @@ func (c *Control) document(ctx context.Context, method, path string, query url.V
 func (c *Control) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false) // a body is not for a browser, and its length is bounded
+		if err := enc.Encode(body); err != nil {
 			return nil, fmt.Errorf("encode the request to %s: %w", path, err)
 		}
-		reader = bytes.NewReader(text)
+		reader = &text
 	}
 	target := host + path
 	if len(query) > 0 {

@@ -49,16 +49,30 @@ type Letters struct {
 	Code         string
 	PartitionKey string
 	DeadBefore   time.Time
-	Lines        bool // with the senders' bytes
+	After        string // only those that come after this place
+	Lines        bool   // with the senders' bytes
 }
 
-// DeadLetters lists dead letters by seq.
-func (c *Control) DeadLetters(ctx context.Context, s Letters) iter.Seq2[api.Exception, error] {
-	q := url.Values{"lines": {strconv.FormatBool(s.Lines)}}
+// query is the selection as the server reads it.
+func (s *Letters) query() url.Values {
+	q := url.Values{}
 	set(q, "code", s.Code)
 	set(q, "partition_key", s.PartitionKey)
 	set(q, "dead_before", timeText(s.DeadBefore))
+	set(q, "after", s.After)
+	return q
+}
+
+// DeadLetters lists dead letters in the order in which they would be put back.
+func (c *Control) DeadLetters(ctx context.Context, s Letters) iter.Seq2[api.Exception, error] {
+	q := s.query()
+	q.Set("lines", strconv.FormatBool(s.Lines))
 	return pages[api.Exception](ctx, c, "/v1/dead-letters", q)
+}
+
+// LetterGroups counts dead letters by why they are dead.
+func (c *Control) LetterGroups(ctx context.Context, s Letters) (g api.LetterGroups, err error) {
+	return g, c.get(ctx, "/v1/dead-letters/groups", s.query(), &g)
 }
 
 // set adds a member to a query if it has a value: the server refuses empty ones.
@@ -187,6 +201,12 @@ func (c *Control) Replay(ctx context.Context, a api.LettersAct) (r api.Replayed,
 // Discard ends dead letters, at most api.MaxLimit at a time.
 func (c *Control) Discard(ctx context.Context, a api.LettersAct) (r api.Discarded, err error) {
 	return r, c.post(ctx, "/v1/dead-letters/discard", a, &r)
+}
+
+// Edit gives a dead letter other content; a *Problem with status 412 if it has other
+// content by now than the one that was edited.
+func (c *Control) Edit(ctx context.Context, a api.EditAct) (r api.Edited, err error) {
+	return r, c.post(ctx, "/v1/dead-letters/edit", a, &r)
 }
 
 // HoldKeys makes partition keys wait until they are released.
