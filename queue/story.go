@@ -10,8 +10,8 @@ type story struct {
 	live   map[uint64]*traced
 	sent   map[uint64][16]byte // of those that were edited: of the hash of the line as it was sent
 	keys   map[string]*tracedKey
-	held   map[string]bool // keys that an operator holds
-	paused bool
+	held   map[string]Action // keys that an operator holds: by whom, since when and why
+	paused *Pause            // nil: claims go on
 	sums   Balance // but for what is counted from live
 }
 
@@ -78,7 +78,7 @@ func (k *tracedKey) first() *traced {
 
 // begin forgets everything.
 func (s *story) begin(wrong func(*Record, string, ...any)) {
-	*s = story{wrong: wrong, live: map[uint64]*traced{}, sent: map[uint64][16]byte{}, keys: map[string]*tracedKey{}, held: map[string]bool{}}
+	*s = story{wrong: wrong, live: map[uint64]*traced{}, sent: map[uint64][16]byte{}, keys: map[string]*tracedKey{}, held: map[string]Action{}}
 }
 
 // count adds up what became of the messages.
@@ -106,13 +106,15 @@ func (s *story) play(r *Record) {
 	case EventDuplicateSkipped:
 		s.sums.Duplicates += uint64(r.Count)
 	case EventKeyHeld:
-		s.held[r.PartitionKey] = true
+		s.held[r.PartitionKey] = Action{Now: r.TS, By: r.By, Reason: r.Reason}
 	case EventKeyReleased:
 		delete(s.held, r.PartitionKey)
-	case EventPaused, EventRestored:
-		s.paused = true
+	case EventPaused:
+		s.paused = &Pause{By: r.By, Since: r.TS, Reason: r.Reason}
+	case EventRestored: // whose By is who started the process
+		s.paused = &Pause{By: RestorePause, Since: r.TS, Reason: ReclaimRestored}
 	case EventResumed:
-		s.paused = false
+		s.paused = nil
 	case EventRefused:
 	default:
 		if !r.Event.OfMessage() || r.Seq == 0 {
@@ -257,10 +259,10 @@ func (s *story) dispatch(r *Record, m *traced) {
 	if first := k.first(); first != nil && first.at().Less(m.at()) {
 		s.wrong(r, "the message at place %s of its key comes before and was open", first.at())
 	}
-	if s.paused {
+	if s.paused != nil {
 		s.wrong(r, "claims were paused")
 	}
-	if s.held[k.name] {
+	if _, held := s.held[k.name]; held {
 		s.wrong(r, "an operator held the key")
 	}
 	m.state = Leased

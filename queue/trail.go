@@ -329,6 +329,9 @@ func ReadTrimmed(r *Record) (t Trimmed, ok bool) {
 	return t, r.Event == EventTrimmed && json.Unmarshal(r.Detail, &t) == nil
 }
 
+// RestorePause is who is said to have paused a store that was restored.
+const RestorePause = "restore"
+
 // RestoredRecord: an older file or an archive was taken into service on purpose, and
 // what it was known by.
 func RestoredRecord(r *StartRequest) Record {

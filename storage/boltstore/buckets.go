@@ -34,17 +34,18 @@ var allBuckets = [][]byte{
 
 // Names in the meta bucket.
 var (
-	metaFormat   = []byte("format")   // FormatVersion, big-endian 32 bits
-	metaID       = []byte("id")       // 16 random bytes: which store this is
-	metaSecret   = []byte("secret")   // 32 random bytes: keys the hashes of ledger and partition keys
-	metaCounters = []byte("counters") // see counters.go
-	metaTally    = []byte("tally")    // see tally.go
-	metaConfig   = []byte("config")   // the configuration in force, JSON
-	metaService  = []byte("service")  // see epoch.go
-	metaPause    = []byte("pause")    // present while claims are paused, JSON
-	metaClean    = []byte("clean")    // present when the last process closed the store
-	metaArchive  = []byte("archive")  // present in an archive copy
-	metaArchived = []byte("archived") // how far the trail is in an archive; absent: nothing is
+	metaFormat    = []byte("format")     // FormatVersion, big-endian 32 bits
+	metaID        = []byte("id")         // 16 random bytes: which store this is
+	metaSecret    = []byte("secret")     // 32 random bytes: keys the hashes of ledger and partition keys
+	metaCounters  = []byte("counters")   // see counters.go
+	metaTally     = []byte("tally")      // see tally.go
+	metaConfig    = []byte("config")     // the configuration in force, JSON
+	metaConfigSum = []byte("config_sum") // CRC-32C of it; absent: a program that wrote none stored it
+	metaService   = []byte("service")    // see epoch.go
+	metaPause     = []byte("pause")      // present while claims are paused, JSON
+	metaClean     = []byte("clean")      // present when the last process closed the store
+	metaArchive   = []byte("archive")    // present in an archive copy
+	metaArchived  = []byte("archived")   // how far the trail is in an archive; absent: nothing is
 )
 
 // FormatVersion is the version of everything in this package and below it. A

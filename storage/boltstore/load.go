@@ -42,8 +42,10 @@ type loader struct {
 }
 
 func (l *loader) counters() (err error) {
-	l.t.count, err = parseCounters(l.b.meta.Get(metaCounters))
-	return err
+	if l.t.count, err = parseCounters(l.b.meta.Get(metaCounters)); err != nil {
+		return err
+	}
+	return checkConfig(l.b.meta)
 }
 
 func (l *loader) archived() (err error) {
@@ -276,8 +278,11 @@ func identify(tx *bolt.Tx) (id identity, err error) {
 	if meta == nil || len(meta.Get(metaFormat)) != 4 {
 		return id, errNotOurs
 	}
-	if v := binary.BigEndian.Uint32(meta.Get(metaFormat)); v > FormatVersion {
+	switch v := binary.BigEndian.Uint32(meta.Get(metaFormat)); {
+	case v > FormatVersion:
 		return id, fmt.Errorf("%w: its format is %d, this program knows %d", errNewer, v, FormatVersion)
+	case v == 0: // there never was one
+		return id, fmt.Errorf("%w: the format in bucket meta is 0", queue.ErrDamaged)
 	}
 	for _, name := range allBuckets {
 		if tx.Bucket(name) == nil {

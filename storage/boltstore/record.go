@@ -98,8 +98,16 @@ func sealRecord(rec []byte, seq uint64, acceptedAt time.Time) {
 }
 
 // sumRecord sets the checksum.
-func sumRecord(rec []byte) {
-	binary.BigEndian.PutUint32(rec[offCRC:], crc32.Checksum(rec[offSeq:], castagnoli))
+func sumRecord(rec []byte) { binary.BigEndian.PutUint32(rec[offCRC:], recordSum(rec)) }
+
+// recordSum is the checksum of a record. It includes the version where that is not 1,
+// or one changed byte would make a past part of the line, or a line a past.
+func recordSum(rec []byte) uint32 {
+	sum := uint32(0)
+	if rec[0] != recordVersion {
+		sum = crc32.Checksum(rec[:1], castagnoli)
+	}
+	return crc32.Update(sum, castagnoli, rec[offSeq:])
 }
 
 // header is the fixed part of a record: what a walk needs.
@@ -113,7 +121,7 @@ type header struct {
 // parseHeader checks the whole record and decodes its fixed part.
 func parseHeader(rec []byte) (h header, err error) {
 	if len(rec) < recordHeader || rec[0] != recordVersion && rec[0] != recordReturns ||
-		binary.BigEndian.Uint32(rec[offCRC:]) != crc32.Checksum(rec[offSeq:], castagnoli) {
+		binary.BigEndian.Uint32(rec[offCRC:]) != recordSum(rec) {
 		return h, fmt.Errorf("%w: a record of %d bytes does not match its checksum", queue.ErrDamaged, len(rec))
 	}
 	h.seq, h.route, h.priority = binary.BigEndian.Uint64(rec[offSeq:]), rec[offRoute], rec[offPriority]

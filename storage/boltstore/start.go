@@ -111,7 +111,7 @@ func (x *txn) heads() map[*key]queue.Place {
 // restore says that an older state was taken into service, and pauses.
 func (x *txn) restore(r *queue.StartRequest) error {
 	x.record(queue.RestoredRecord(r))
-	return x.setPause(&queue.Pause{By: "restore", Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
+	return x.setPause(&queue.Pause{By: queue.RestorePause, Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
 }
 
 // giveBackAll ends the leases of the last process's workers, and of everybody
@@ -187,7 +187,7 @@ func (x *txn) storeConfig(r *queue.StartRequest) error {
 	}
 	before := bytes.Clone(x.b.meta.Get(metaConfig))
 	if bytes.Equal(before, r.Config) {
-		return nil
+		return x.b.meta.Put(metaConfigSum, configSum(before))
 	}
 	if before != nil {
 		b, a := json.RawMessage(before), r.Config
@@ -196,7 +196,15 @@ func (x *txn) storeConfig(r *queue.StartRequest) error {
 		}
 		x.record(queue.ConfigRecord(r.Now, b, a, ""))
 	}
-	return x.b.meta.Put(metaConfig, r.Config)
+	return x.putConfig(r.Config)
+}
+
+// putConfig stores a configuration.
+func (x *txn) putConfig(config []byte) error {
+	if err := x.b.meta.Put(metaConfig, config); err != nil {
+		return err
+	}
+	return x.b.meta.Put(metaConfigSum, configSum(config))
 }
 
 // SetConfig stores the configuration in force and records what changed; see
@@ -204,7 +212,7 @@ func (x *txn) storeConfig(r *queue.StartRequest) error {
 func (s *Store) SetConfig(ctx context.Context, a queue.Action, config, before, after json.RawMessage) error {
 	return s.do(ctx, &operation{apply: func(x *txn) error {
 		x.record(queue.ReconfiguredRecord(&a, before, after))
-		return x.b.meta.Put(metaConfig, config)
+		return x.putConfig(config)
 	}})
 }
 

@@ -26,13 +26,16 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 	if err := s.verifyTrail(ctx, v, at.Head.Block, o.Progress); err != nil {
 		return queue.Verification{}, err
 	}
-	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifyBacklog, s.verifyDead, s.verifyLedger, s.verifyMark} {
+	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifySmall, s.verifyBacklog, s.verifyDead, s.verifyLedger, s.verifyMark} {
 		if err := check(ctx, v); err != nil {
 			return queue.Verification{}, err
 		}
 	}
 	if o.Buckets { // else they change while they are counted
 		if err := s.verifyCounters(ctx, v); err != nil {
+			return queue.Verification{}, err
+		}
+		if err := s.verifyCopy(ctx, v); err != nil {
 			return queue.Verification{}, err
 		}
 	}
@@ -111,7 +114,7 @@ func (s *Store) verifyBacklog(ctx context.Context, v *queue.Verifier) error {
 		err := s.pages(ctx, bucket, func(at, rec []byte) {
 			m, err := parseRecord(rec)
 			if err != nil {
-				v.Report(queue.Finding{What: fmt.Sprintf("bucket %s, key %x: %v", bucket, at, err)})
+				v.Report(queue.Finding{Seq: seqAt(at), What: fmt.Sprintf("bucket %s, key %x: %v", bucket, at, err)})
 				return
 			}
 			verifyLines(v, &m)
@@ -123,9 +126,25 @@ func (s *Store) verifyBacklog(ctx context.Context, v *queue.Verifier) error {
 	return nil
 }
 
+// seqAt is the seq of what lies at a place or under a time, where its key has it: of a
+// message that was scheduled and has its place now, only the record and the trail do.
+func seqAt(at []byte) uint64 {
+	switch len(at) {
+	case 8:
+		return binary.BigEndian.Uint64(at)
+	case 16:
+		return binary.BigEndian.Uint64(at[8:])
+	}
+	return 0
+}
+
 // verifyDead checks every dead letter.
 func (s *Store) verifyDead(ctx context.Context, v *queue.Verifier) error {
 	return s.pages(ctx, bucketDead, func(at, b []byte) {
+		if len(at) != 8 {
+			v.Report(queue.Finding{What: fmt.Sprintf("bucket %s, key %x: it is no seq", bucketDead, at)})
+			return
+		}
 		seq := binary.BigEndian.Uint64(at)
 		d, err := parseDead(seq, b)
 		var m record

@@ -75,10 +75,13 @@ type Ledger struct {
 	written   int64 // bytes of blocks written since Open
 }
 
+// Buckets are the names of the ledger's buckets.
+func Buckets() [][]byte { return [][]byte{bucketManifest, bucketLog, bucketBlocks, bucketFilters} }
+
 // Init creates the ledger's buckets and an empty manifest. It fails if there
 // is a ledger already.
 func Init(tx *bolt.Tx) error {
-	for _, name := range [][]byte{bucketManifest, bucketLog, bucketBlocks, bucketFilters} {
+	for _, name := range Buckets() {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return fmt.Errorf("create bucket %s: %w", name, err)
 		}
