@@ -12,7 +12,7 @@ type story struct {
 	keys   map[string]*tracedKey
 	held   map[string]Action // keys that an operator holds: by whom, since when and why
 	paused *Pause            // nil: claims go on
-	sums   Balance // but for what is counted from live
+	sums   Balance           // but for what is counted from live
 }
 
 // traced is an open message or dead letter. There may be millions: it has 48 bytes.
