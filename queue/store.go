@@ -89,7 +89,8 @@ type Store interface {
 	// result; one that is refused changes nothing.
 	Edit(ctx context.Context, a Action, edits []Edit) ([]EditResult, error)
 
-	// HoldKeys makes keys wait until ReleaseKeys undoes it (and only it).
+	// HoldKeys makes keys wait until ReleaseKeys undoes it (and only it). Operators hold
+	// at most MaxHeldKeys; one more is refused, QUEUE_SATURATED.
 	HoldKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 	ReleaseKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 
@@ -142,6 +143,17 @@ type Reader interface {
 	// in which they are put back. A page ends after a bounded step, so it may hold few
 	// letters, or none, and not be the last.
 	DeadLetters(ctx context.Context, q LetterQuery) (LetterPage, error)
+
+	// Keys lists partition keys, those that a person has to look at first. A page ends
+	// after a bounded step, so it may hold few keys, or none, and not be the last.
+	// ErrNoPage: q.After is not the Next of any page.
+	Keys(ctx context.Context, q KeyQuery) (KeyPage, error)
+
+	// Why returns what keeps a message or a partition key from running, as far as the
+	// store knows; [Standing.Causes] says it with what the process knows besides.
+	// ErrNotFound for a seq that was never given, and for a key of which nothing is in
+	// the order, held or among the scheduled messages that fall due first.
+	Why(ctx context.Context, q WhyQuery) (Standing, error)
 
 	// Leases lists what is leased, by seq, after the given seq, at most limit. In a
 	// copy the leases of workers are those of a process that has ended.

@@ -222,7 +222,7 @@ func (a *admission) duplicate(e ledger.Entry) (queue.Receipt, error) {
 // accept takes a new message into the order, or keeps it until its time. before is what
 // the ledger has of its idempotency key.
 func (a *admission) accept(sub *queue.Submission, p *prepared, before ledger.Entry) (queue.Receipt, error) {
-	k := a.t.keys[p.key]
+	k := a.t.keys.get(p.key)
 	if a.full == "" {
 		a.full = a.noRoom(k == nil || k.open == 0)
 	}
@@ -256,7 +256,7 @@ func (x *txn) place(k *key, ref messageRef, record []byte) error {
 		return fmt.Errorf("store a message: %w", err)
 	}
 	x.t.lift(k)
-	k.come(worthIn(record))
+	k.come(ref.place, worthIn(record))
 	if err := x.enter(k, ref); err != nil {
 		return err
 	}

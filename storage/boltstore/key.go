@@ -37,6 +37,7 @@ type key struct {
 	out      *purse // of the leased ones; nil: none are
 
 	lastParked queue.Place // the greatest place in the parked bucket
+	newest     queue.Place // the greatest place that a message of it has had
 
 	// Where the key is filed while it can be claimed; see ready.go and oldest.go.
 	class      class
@@ -81,9 +82,12 @@ func (k *key) unblock(seq uint64) {
 
 // come counts a message in that is the key's now, leave one out. The key must be
 // lifted.
-func (k *key) come(w worth) {
+func (k *key) come(p queue.Place, w worth) {
 	k.open++
 	k.worth.add(w)
+	if k.newest.Less(p) {
+		k.newest = p
+	}
 }
 
 func (k *key) leave(w worth) {
@@ -143,26 +147,32 @@ func (d *depths) add(k *key, sign int64) {
 
 // keyOf returns the state of a key, made if it is new.
 func (t *tables) keyOf(h keyHash, slot partition.Slot) *key {
-	k := t.keys[h]
+	k := t.keys.get(h)
 	if k == nil {
 		k = &key{hash: h, slot: slot}
-		t.keys[h] = k
+		t.keys.put(k)
 	}
 	return k
+}
+
+// countKey counts a key in (sign 1) or out (sign -1), wherever keys are counted.
+func (t *tables) countKey(k *key, sign int64) {
+	t.depth.add(k, sign)
+	t.keys.count(k, int32(sign))
 }
 
 // lift takes a key out of the counts before it is changed; settle puts it back,
 // files it anew if it can be claimed, and forgets it when nothing is left of it.
 // Every change of a key happens between the two, so counts and lists can't drift.
-func (t *tables) lift(k *key) { t.depth.add(k, -1) }
+func (t *tables) lift(k *key) { t.countKey(k, -1) }
 
 func (x *txn) settle(k *key) error {
 	t := x.t
-	t.depth.add(k, 1)
+	t.countKey(k, 1)
 	if k.idle() {
 		t.unfile(k)
 		t.waits.end(k)
-		delete(t.keys, k.hash)
+		t.keys.remove(k)
 		return nil
 	}
 	if !k.movable() {

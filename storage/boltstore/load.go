@@ -75,7 +75,9 @@ func (l *loader) pause() error {
 
 func (l *loader) holds() error {
 	return l.b.held.ForEach(func(name, _ []byte) error {
-		l.t.keyOf(hashKey(l.t.secret, string(name)), partition.SlotOfBytes(name)).opHold = true
+		k := l.t.keyOf(hashKey(l.t.secret, string(name)), partition.SlotOfBytes(name))
+		k.opHold = true
+		l.t.holds[k.hash] = string(name)
 		return nil
 	})
 }
@@ -171,7 +173,7 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 		l.order = append(l.order, k)
 	}
 	w := worthIn(rec)
-	k.come(w)
+	k.come(place, w)
 	t.openAges.add(minuteIn(rec), 1)
 	ref := messageRef{place: place, route: h.route, priority: h.priority}
 	if int(h.route) >= len(queue.Routes) || h.priority > queue.MaxPriority {
@@ -246,8 +248,8 @@ func (l *loader) finish() error {
 			l.t.waits.start(f.key, f.seq, f.waitUntil, f.waitWall)
 		}
 	}
-	for _, k := range l.t.keys {
-		l.t.depth.add(k, 1)
+	for k := range l.t.keys.all() {
+		l.t.countKey(k, 1)
 	}
 	for _, k := range l.order {
 		if k.movable() {

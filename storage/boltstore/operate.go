@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"breakwater/partition"
@@ -122,8 +123,12 @@ func (x *txn) holdKey(a *queue.Action, name string) (queue.ActionResult, error) 
 		res.Code, res.Error = queue.CodeUsage, "a partition key has 1 to 256 bytes"
 		return res, nil
 	}
-	k := x.t.keyOf(hashKey(x.t.secret, name), partition.SlotOf(name))
-	if k.opHold {
+	hash := hashKey(x.t.secret, name)
+	if k := x.t.keys.get(hash); k != nil && k.opHold {
+		return res, nil
+	}
+	if len(x.t.holds) >= queue.MaxHeldKeys {
+		res.Code, res.Error = queue.CodeSaturated, queue.TooManyHolds
 		return res, nil
 	}
 	b, err := json.Marshal(keyHold{By: a.By, Reason: a.Reason, Since: micros(uint64(a.Now.UnixMicro()))})
@@ -134,15 +139,17 @@ func (x *txn) holdKey(a *queue.Action, name string) (queue.ActionResult, error) 
 		return res, err
 	}
 	x.record(queue.KeyRecord(queue.EventKeyHeld, name, a))
+	k := x.t.keyOf(hash, partition.SlotOf(name))
 	x.t.lift(k)
 	k.opHold = true
+	x.t.holds[hash] = strings.Clone(name)
 	return res, x.settle(k)
 }
 
 // releaseKey ends one operator's hold, and nothing else that the key waits for.
 func (x *txn) releaseKey(a *queue.Action, name string) (queue.ActionResult, error) {
 	res := queue.ActionResult{Key: name}
-	k := x.t.keys[hashKey(x.t.secret, name)]
+	k := x.t.keys.get(hashKey(x.t.secret, name))
 	if k == nil || !k.opHold {
 		res.Code, res.Error = queue.CodeNotFound, "no operator holds this key"
 		return res, nil
@@ -153,5 +160,6 @@ func (x *txn) releaseKey(a *queue.Action, name string) (queue.ActionResult, erro
 	x.record(queue.KeyRecord(queue.EventKeyReleased, name, a))
 	x.t.lift(k)
 	k.opHold = false
+	delete(x.t.holds, k.hash)
 	return res, x.settle(k)
 }

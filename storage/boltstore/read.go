@@ -99,23 +99,8 @@ func (s *Store) Find(ctx context.Context, idempotencyKey string) (seq uint64, er
 // Exception returns one message; see [queue.Reader].
 func (s *Store) Exception(ctx context.Context, seq uint64) (e queue.Exception, err error) {
 	gone := false
-	err = s.look(ctx, func(x *txn) error {
-		if seq == 0 || seq > x.t.count.lastSeq {
-			return queue.ErrNotFound
-		}
-		d, ok, err := x.letter(seq)
-		if err != nil {
-			return err
-		}
-		if ok {
-			e, err = d.exception()
-			return err
-		}
-		at, rec := x.locate(seq)
-		if gone = rec == nil; gone {
-			return nil
-		}
-		e, err = x.exception(at, rec)
+	err = s.look(ctx, func(x *txn) (err error) {
+		e, gone, err = x.lookUp(seq)
 		return err
 	})
 	if err == nil && gone {
@@ -125,6 +110,27 @@ func (s *Store) Exception(ctx context.Context, seq uint64) (e queue.Exception, e
 		return queue.Exception{}, err
 	}
 	return e, nil
+}
+
+// lookUp reads a message that is open or dead; gone says that it is neither.
+func (x *txn) lookUp(seq uint64) (e queue.Exception, gone bool, err error) {
+	if seq == 0 || seq > x.t.count.lastSeq {
+		return e, false, queue.ErrNotFound
+	}
+	d, ok, err := x.letter(seq)
+	if err != nil {
+		return e, false, err
+	}
+	if ok {
+		e, err = d.exception()
+		return e, false, err
+	}
+	at, rec := x.locate(seq)
+	if rec == nil {
+		return e, true, nil
+	}
+	e, err = x.exception(at, rec)
+	return e, false, err
 }
 
 // settled derives a message that is not stored any more from its records.
@@ -169,7 +175,7 @@ func (x *txn) openState(seq uint64) (queue.State, error) {
 	if at == nil {
 		return queue.Scheduled, nil
 	}
-	if k := x.t.keys[h.key]; k != nil && k.held() {
+	if k := x.t.keys.get(h.key); k != nil && k.held() {
 		return queue.Held, nil
 	}
 	return queue.Ready, nil
@@ -188,7 +194,7 @@ func (x *txn) exception(at, rec []byte) (e queue.Exception, err error) {
 	}
 	e.Place, _ = queue.ParsePlaceKey(at)
 	e.State = queue.Ready
-	f, k := x.t.flights[m.msg.Seq], x.t.keys[m.key]
+	f, k := x.t.flights[m.msg.Seq], x.t.keys.get(m.key)
 	if f != nil {
 		e.Deliveries, e.FailedAttempts = f.deliveries, f.failed
 	}

@@ -143,7 +143,7 @@ func (r *replay) judged(d *deadLetter, m *record, res *queue.ActionResult) error
 			res.Waits = "its not_before"
 		}
 	}
-	r.put[d.seq] = r.t.keys[hash]
+	r.put[d.seq] = r.t.keys.get(hash)
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (x *txn) putIn(d *deadLetter, m *record, rec []byte) error {
 	}
 	k := x.t.keyOf(m.key, partition.SlotOf(m.msg.PartitionKey))
 	x.t.lift(k)
-	k.come(worthIn(rec))
+	k.come(place, worthIn(rec))
 	x.t.openAges.add(minuteIn(rec), 1)
 	k.unblock(d.seq)
 	if err := x.rejoin(k, messageRef{place: place, route: routeByte(m.route), priority: m.priority}); err != nil {

@@ -340,7 +340,7 @@ func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *
 	if blocks {
 		x.t.lift(f.key)
 		f.key.blockers = append(f.key.blockers, f.seq)
-		x.t.depth.add(f.key, 1)
+		x.t.countKey(f.key, 1)
 	}
 	return x.leave(f)
 }

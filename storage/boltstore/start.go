@@ -92,8 +92,8 @@ func (x *txn) byWait(heads map[*key]queue.Place) (waiting []*flight) {
 // heads returns the place of the first open message, leased or not, of every key
 // that has one at hand; the others' come with the walk.
 func (x *txn) heads() map[*key]queue.Place {
-	heads := make(map[*key]queue.Place, len(x.t.keys))
-	for _, k := range x.t.keys {
+	heads := make(map[*key]queue.Place, x.t.keys.number)
+	for k := range x.t.keys.all() {
 		if len(k.window) > 0 {
 			heads[k] = k.window[0].place
 		} else if first := x.firstParked(k); !first.IsZero() {
@@ -164,7 +164,7 @@ func (x *txn) byOwner() (held []*flight) {
 // not do in its read-only transaction.
 func (x *txn) fileAll(heads map[*key]queue.Place) error {
 	var all []*key
-	for _, k := range x.t.keys {
+	for k := range x.t.keys.all() {
 		x.t.unfile(k)
 		if k.movable() && (len(k.window) > 0 || k.parked > 0) {
 			all = append(all, k)

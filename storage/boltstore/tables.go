@@ -15,7 +15,8 @@ type tables struct {
 	count   counters
 	ledger  *ledger.Ledger
 	service queue.Uptime
-	keys    map[keyHash]*key
+	keys    keyTable
+	holds   map[keyHash]string // the names of the keys that operators hold
 	flights map[uint64]*flight
 	ready   *shelves
 	heads   [len(queue.Routes)]headHeap
@@ -56,7 +57,7 @@ type tables struct {
 func newTables(secret [32]byte, o *Options) *tables {
 	return &tables{
 		secret: secret, windowMax: o.Window, ready: new(shelves), spans: newSpanWriter(o.spans),
-		keys: map[keyHash]*key{}, flights: map[uint64]*flight{}, letters: map[uint64]int64{},
+		flights: map[uint64]*flight{}, holds: map[keyHash]string{}, letters: map[uint64]int64{},
 		byCode: map[queue.Code]int64{}, openAges: newAgeing(), deadAges: newAgeing(),
 	}
 }

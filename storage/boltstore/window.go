@@ -190,7 +190,7 @@ func (x *txn) meet(at, rec []byte) error {
 	}
 	t := x.t
 	t.walked = place
-	k := t.keys[h.key]
+	k := t.keys.get(h.key)
 	if k == nil {
 		return fmt.Errorf("%w: message at place %s is of a key that was never counted", queue.ErrDamaged, place)
 	}
@@ -226,14 +226,23 @@ func (x *txn) parkedAlready(k *key, place []byte) bool {
 }
 
 // evict makes room in the window: of the keys it looks at, held ones leave it and
-// leased ones keep a few messages. It looks at some keys only (the order of a map
-// is random), and is called again while the window stays full.
+// leased ones keep a few messages. It looks at some keys only, and at the next ones
+// when it is called again, while the window stays full.
 func (x *txn) evict() error {
-	looked := 0
-	for _, k := range x.t.keys {
-		if looked++; looked > evictStep {
-			return nil
+	t := &x.t.keys
+	for looked, rows := 0, 0; looked < evictStep && rows < keyRows; rows++ {
+		row := t.rows[t.looked]
+		t.looked = (t.looked + 1) % keyRows
+		looked += len(row)
+		if err := x.evictRow(row); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (x *txn) evictRow(row map[keyHash]*key) error {
+	for _, k := range row {
 		keep := len(k.window)
 		if k.held() {
 			keep = 0

@@ -33,8 +33,13 @@ func (s *Store) Resume(ctx context.Context, a queue.Action) error {
 func (s *Store) HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
 	return act(ctx, s, keys, func(name string) queue.ActionResult {
 		name = strings.Clone(name)
-		if k := s.key(name); !k.held {
-			k.held = true
+		switch {
+		case s.keys[name] != nil && s.keys[name].held != nil:
+		case s.holds == queue.MaxHeldKeys:
+			return queue.ActionResult{Key: name, Code: queue.CodeSaturated, Error: queue.TooManyHolds}
+		default:
+			s.key(name).held = &queue.KeyHold{By: strings.Clone(a.By), Reason: strings.Clone(a.Reason), Since: micros(a.Now)}
+			s.holds++
 			s.record(queue.KeyRecord(queue.EventKeyHeld, name, &a))
 			s.file(name)
 		}
@@ -47,10 +52,11 @@ func (s *Store) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) 
 	return act(ctx, s, keys, func(name string) queue.ActionResult {
 		name = strings.Clone(name)
 		k := s.keys[name]
-		if k == nil || !k.held {
+		if k == nil || k.held == nil {
 			return queue.ActionResult{Key: name, Code: queue.CodeNotFound, Error: "no operator holds this key"}
 		}
-		k.held = false
+		k.held = nil
+		s.holds--
 		s.record(queue.KeyRecord(queue.EventKeyReleased, name, &a))
 		s.file(name)
 		return queue.ActionResult{Key: name}

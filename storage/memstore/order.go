@@ -12,8 +12,8 @@ import (
 type key struct {
 	order []*message
 
-	held     bool // by an operator
-	blocking int  // dead letters that hold it
+	held     *queue.KeyHold // by an operator
+	blocking int            // dead letters that hold it
 	wait     *wait
 
 	aside *aside
@@ -30,6 +30,7 @@ type key struct {
 // of the monotonic clock, and a step of the wall clock does not move it. A hold
 // is until a time on the wall clock.
 type wait struct {
+	seq     uint64 // of the message that was put back
 	due     time.Time
 	backoff bool
 	began   uint64 // order in which waits began
@@ -53,7 +54,7 @@ func (s *state) key(name string) *key {
 
 // waits reports whether anything keeps the key from being claimed. An ended wait
 // counts until a Claim has seen it.
-func (k *key) waits() bool { return k.held || k.blocking > 0 || k.wait != nil }
+func (k *key) waits() bool { return k.held != nil || k.blocking > 0 || k.wait != nil }
 
 // leased reports whether anybody holds a lease of the key.
 func (k *key) leased() bool {
@@ -107,15 +108,15 @@ func (s *state) leave(m *message) {
 	}
 }
 
-// waitFor makes a key wait until due. Of two times the later counts, so that
+// waitFor makes the key of m wait until due. Of two times the later counts, so that
 // neither is undercut.
-func (s *state) waitFor(name string, now, due time.Time, backoff bool) {
-	k := s.key(name)
+func (s *state) waitFor(m *message, now, due time.Time, backoff bool) {
+	k := s.key(m.PartitionKey)
 	if k.wait != nil && k.wait.due.Sub(now) >= due.Sub(now) {
 		return
 	}
 	s.began++
-	k.wait = &wait{due: due, backoff: backoff, began: s.began}
+	k.wait = &wait{seq: m.Seq, due: due, backoff: backoff, began: s.began}
 }
 
 // putBackAfter gives back every lease of the key behind place, uncounted, because

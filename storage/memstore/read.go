@@ -61,7 +61,7 @@ func (s *state) countStates(st *queue.StoreStatus) {
 		if k.blocking > 0 {
 			st.BlockedKeys++
 		}
-		if k.held {
+		if k.held != nil {
 			st.OperatorHolds++
 		}
 	}
@@ -215,7 +215,7 @@ func (s *state) exception(m *message) queue.Exception {
 // reasons says in words why the key waits.
 func (k *key) reasons() []string {
 	var out []string
-	if k.held {
+	if k.held != nil {
 		out = append(out, "an operator holds its key")
 	}
 	if k.blocking > 0 {

@@ -128,7 +128,7 @@ func (r *replay) waitOf(k *key) string {
 		return queue.WaitsPaused
 	case k == nil:
 		return ""
-	case k.held:
+	case k.held != nil:
 		return queue.WaitsOperator
 	}
 	for seq, m := range r.dead {

@@ -128,7 +128,7 @@ func (s *state) retry(now time.Time, m *message, a *queue.Settlement, p queue.Po
 	delay := p.RetryDelay(m.failed, a.Random, a.After)
 	s.record(queue.RetriedRecord(now, &m.Stored, m.holding(), a, now.Add(delay)))
 	m.lease = nil
-	s.waitFor(m.PartitionKey, now, now.Add(delay), true)
+	s.waitFor(m, now, now.Add(delay), true)
 	return "", delay
 }
 
@@ -148,7 +148,7 @@ func (s *state) hold(now time.Time, m *message, a *queue.Settlement) {
 	m.deliveries--
 	m.lease = nil
 	if a.Until.After(now) {
-		s.waitFor(m.PartitionKey, now, a.Until, false)
+		s.waitFor(m, now, a.Until, false)
 	}
 }
 

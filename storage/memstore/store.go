@@ -57,6 +57,7 @@ type state struct {
 	aliases  map[string]alias    // by lines and contents that are a message's no more
 	keys     map[string]*key     // by partition key: those with anything to remember
 	openKeys int64               // of those, how many have open messages with a place
+	holds    int                 // of those, how many an operator holds
 	done     int64
 	gone     int64 // discarded
 	paused   *queue.Pause

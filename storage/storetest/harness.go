@@ -77,6 +77,7 @@ func Run(t *testing.T, open Open) {
 		{"expire", expirePromises},
 		{"read", readPromises},
 		{"risk", riskPromises},
+		{"keys", keyPromises},
 		{"trail", trailPromises},
 		{"lives", lifePromises},
 		{"concurrent", concurrentPromises},

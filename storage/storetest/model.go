@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,12 @@ func (m *machine) compare() {
 	dead := all(m, "dead letters", m.letters)
 	if d := cmp.Diff(reckon(open, dead, m.now()), reckoned(st)); d != "" {
 		m.Fatalf("what is at risk (-lists +counters):\n%s", d)
+	}
+	keys := all(m, "keys", func(s queue.Store) ([]queue.Key, error) {
+		return keysOf(m.ctx, s, queue.KeyQuery{Now: m.now(), Limit: 3})
+	})
+	if wrong := wrongKeys(keys, open, dead); len(wrong) > 0 {
+		m.Fatalf("%s", strings.Join(wrong, "\n"))
 	}
 	all(m, "leases", func(s queue.Store) ([]queue.Lease, error) { return s.Leases(m.ctx, 0, 10_000) })
 	m.told = st.Records

@@ -52,6 +52,10 @@ func plain(answer any) any {
 		return each(r, plainRevoked)
 	case []queue.Lease:
 		return each(r, plainLease)
+	case []queue.Key:
+		return plainKeys(r)
+	case queue.Standing:
+		return plainStanding(r)
 	case []string:
 		return slices.Concat(r)
 	}

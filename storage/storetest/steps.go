@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -410,6 +411,15 @@ func (m *machine) stepException(c *choices) {
 		found, err2 := s.Find(m.ctx, id)
 		return [2]string{fmt.Sprint(x.Seq, x.State, x.TraceID, err != nil), fmt.Sprint(found, err2 != nil)}, nil
 	})
+	for _, q := range []queue.WhyQuery{{Now: m.now(), Seq: seq}, {Now: m.now(), Key: of(c, keys...)}} {
+		all(m, "why", func(s queue.Store) (queue.Standing, error) {
+			st, err := s.Why(m.ctx, q)
+			if errors.Is(err, queue.ErrNotFound) {
+				return queue.Standing{AheadMore: true}, nil
+			}
+			return st, err
+		})
+	}
 }
 
 // stepExpire is a step of retention; what is kept for how long is a reload away.
