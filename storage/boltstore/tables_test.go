@@ -44,6 +44,9 @@ func (t *tables) logical() map[string]string {
 		"counters": fmt.Sprintf("%+v", t.count),
 		"depths":   fmt.Sprintf("%+v", depth),
 		"the rest": fmt.Sprint(t.scheduled, stamp(t.nextDue), t.dead, t.quarantined, t.ledger.Live(), t.letters),
+		"at risk":  fmt.Sprint(atRisk(t.depth.worth, t.scheduledWorth, t.depth.heldWorth, t.deadWorth), t.unvalued, t.byCode),
+		"ages":     fmt.Sprint(t.openAges, t.deadAges),
+		"holds":    fmt.Sprint(t.holds),
 	}
 	if t.pause != nil {
 		out["pause"] = fmt.Sprintf("%+v", *t.pause)
@@ -61,13 +64,13 @@ func (t *tables) logical() map[string]string {
 		}
 		out[fmt.Sprintf("flight %d", seq)] = text
 	}
-	for h, k := range t.keys {
+	for k := range t.keys.all() {
 		blockers := slices.Sorted(slices.Values(k.blockers))
 		text := fmt.Sprint(k.slot, k.open, k.leased, k.parked, k.lastParked, k.opHold, blockers)
 		if k.wait != nil {
 			text += fmt.Sprint(k.wait.seq, stamp(k.wait.until), k.wait.wall)
 		}
-		out[fmt.Sprintf("key %x", h)] = text
+		out[fmt.Sprintf("key %x", k.hash)] = text + fmt.Sprint(k.state(), k.worth.amounts())
 	}
 	return out
 }
@@ -95,14 +98,19 @@ func (t *tables) inconsistent() (wrong []string) {
 	find := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	windowed, leased := 0, map[*key]int32{}
 	for seq, f := range t.flights {
-		if f.seq != seq || f.key == nil || t.keys[f.key.hash] != f.key {
+		if f.seq != seq || f.key == nil || t.keys.get(f.key.hash) != f.key {
 			find("flight %d is of a key that is not there", seq)
 		}
 		if f.leased() {
 			leased[f.key]++
 		}
 	}
-	for h, k := range t.keys {
+	number, filed := 0, 0
+	for k := range t.keys.all() {
+		h := k.hash
+		if number++; k.list != nil {
+			filed++
+		}
 		windowed += len(k.window)
 		if !slices.IsSortedFunc(k.window, func(a, b messageRef) int { return a.place.Compare(b.place) }) {
 			find("key %x: its window is not in order: %v", h, k.window)
@@ -117,12 +125,38 @@ func (t *tables) inconsistent() (wrong []string) {
 		if filed := k.list != nil; filed != (k.movable() && len(k.window) > 0) {
 			find("key %x: filed is %v, with %d at hand, movable %v", h, filed, len(k.window), k.movable())
 		}
+		if k.list != nil && t.heads[k.class.route][k.heap-1] != (headAt{place: k.window[0].place, key: k}) {
+			find("key %x: the heap has it under another place than %s", h, k.window[0].place)
+		}
+		if (k.leased > 0) != (k.out != nil) {
+			find("key %x: %d are leased, and the purse of them is %v", h, k.leased, k.out)
+		}
 		if k.idle() {
 			find("key %x: nothing is left to know of it", h)
 		}
 	}
+	if number != t.keys.number || filed != len(t.heads[0])+len(t.heads[1]) {
+		find("%d keys, it counts %d; %d are filed, the heaps have %d and %d", number, t.keys.number, filed, len(t.heads[0]), len(t.heads[1]))
+	}
+	wrong = append(wrong, t.wrongStates()...)
 	if windowed != t.windowed {
 		find("the windows have %d, it counts %d", windowed, t.windowed)
+	}
+	return wrong
+}
+
+// wrongStates says which rows count other states than their keys have.
+func (t *tables) wrongStates() (wrong []string) {
+	for row := range t.keys.rows {
+		var counted [len(t.keys.states)]int32
+		for _, k := range t.keys.rows[row] {
+			counted[k.state()]++
+		}
+		for state := range counted {
+			if n := t.keys.states[state][row]; state != 0 && n != counted[state] {
+				wrong = append(wrong, fmt.Sprintf("row %d counts %d keys that are %s, it has %d", row, n, queue.KeyState(state), counted[state]))
+			}
+		}
 	}
 	return wrong
 }

@@ -109,6 +109,8 @@ func (s *state) fileAll() {
 		k.filed = false
 		if len(k.order) > 0 {
 			names = append(names, name)
+		} else if !k.waits() {
+			delete(s.keys, name) // its last message died with the process
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return s.keys[a].order[0].place.Compare(s.keys[b].order[0].place) })
