@@ -229,6 +229,7 @@ type StoreStatus struct {
 	ArchivedN, ArchivedBlock       uint64 // up to this record and block an archive holds the trail; 0: nothing
 	ArchivedAt                     time.Time
 	Origin                         string // which store this is; see Origin
+	Damaged                        int64  // messages that could not be read back so far; each holds its key
 	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
@@ -277,7 +278,7 @@ type Exception struct {
 	Owner          string    // Leased: who holds it
 	Deadline       time.Time // Leased
 	DueAt          time.Time // Held by backoff or until a time; Scheduled
-	HeldBy         string    // Held: why its key waits, in words
+	HeldBy         string    // Held: why its key waits, in words; of any state that its bytes are damaged: then Line is not known
 	Outcome        string    // Done
 	SettledAt      time.Time // Done, Discarded
 	Code           Code      // Dead

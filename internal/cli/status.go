@@ -76,6 +76,10 @@ func statusText(st *api.Status) []byte {
 		[]string{"remembered", number(st.LedgerKeys) + plural(st.LedgerKeys, " idempotency key", " idempotency keys")},
 		[]string{"trail", fmt.Sprintf("%s %s, head %d:%s", number(st.Audit.Records), plural(st.Audit.Records, "record", "records"), st.Audit.Block, st.Audit.Head)},
 	)
+	if st.Damaged > 0 {
+		rows = append(rows, []string{"DAMAGED", fmt.Sprintf("what is stored of %s %s cannot be read: %s; see \"breakwater audit verify\"",
+			number(st.Damaged), plural(st.Damaged, "exception", "exceptions"), plural(st.Damaged, "its key waits", "their keys wait"))})
+	}
 	if st.Checkpoint != nil {
 		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
 	}

@@ -123,7 +123,7 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 	doc := api.Status{
 		Ready: st.Ready, Scheduled: st.Scheduled, Leased: st.Leased, Held: st.Held,
 		Done: st.Done, Dead: st.Dead, Discarded: st.Discarded, Quarantined: st.Quarantined,
-		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq,
+		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq, Damaged: st.Damaged,
 		Paused: pauseOf(st.Paused), Oldest: []api.Oldest{},
 		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records, Origin: st.Origin},
 		Store: api.Store{FileBytes: st.FileBytes, FreeBytes: st.FreeBytes}, Now: api.Time{Time: now},

@@ -41,6 +41,7 @@ type statusCollector struct {
 	options Options
 
 	up, exceptions, ended, quarantined, oldest    family
+	damaged                                       family
 	openKeys, heldKeys, ledgerKeys, seqs, records family
 	fileBytes, freeBytes, paused                  family
 
@@ -60,7 +61,7 @@ func newStatusCollector(o Options) *statusCollector {
 	return &statusCollector{
 		options: o,
 		up:      familyOf(storeUp), exceptions: familyOf(exceptions), ended: familyOf(endedTotal),
-		quarantined: familyOf(quarantined), oldest: familyOf(oldestReady),
+		quarantined: familyOf(quarantined), damaged: familyOf(damaged), oldest: familyOf(oldestReady),
 		openKeys: familyOf(openKeys), heldKeys: familyOf(heldKeys), ledgerKeys: familyOf(ledgerKeys),
 		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal),
 		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), paused: familyOf(paused),
@@ -70,7 +71,7 @@ func newStatusCollector(o Options) *statusCollector {
 // Describe names the families.
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range []family{
-		c.up, c.exceptions, c.ended, c.quarantined, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
+		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
 		c.seqs, c.records, c.fileBytes, c.freeBytes, c.paused,
 	} {
 		ch <- f.desc
@@ -98,6 +99,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	c.ended.emit(ch, float64(st.Done), queue.Done.String())
 	c.ended.emit(ch, float64(st.Discarded), queue.Discarded.String())
 	c.quarantined.emit(ch, float64(st.Quarantined))
+	c.damaged.emit(ch, float64(st.Damaged))
 	for _, route := range queue.Routes {
 		c.oldest.emit(ch, oldestAge(st, route, r.at).Seconds(), string(route))
 	}

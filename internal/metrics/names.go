@@ -76,6 +76,8 @@ var (
 		Help: "Exceptions now, by state. Ready, scheduled, leased and held together are the backlog."}
 	endedTotal = Description{Name: "breakwater_ended_total", Kind: Counter, Labels: []string{"state"},
 		Help: "Exceptions that ended, since the store was made: done or discarded."}
+	damaged = Description{Name: "breakwater_damaged", Kind: Gauge,
+		Help: "Exceptions of which what is stored cannot be read; each holds its key. Anything but 0 is a disk in trouble."}
 	quarantined = Description{Name: "breakwater_quarantined", Kind: Gauge,
 		Help: "Dead letters that are lines a gate refused."}
 	oldestReady = Description{Name: "breakwater_oldest_ready_seconds", Kind: Gauge, Unit: "seconds", Labels: []string{"route"},
@@ -118,7 +120,7 @@ func Names() []Description {
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		checkpointsTotal, checkpointRecords, checkpointTime,
-		storeUp, exceptions, endedTotal, quarantined, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
+		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
 		storeFileBytes, storeFreeBytes, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}

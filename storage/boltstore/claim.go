@@ -120,9 +120,14 @@ func (x *txn) promote(now time.Time) (more bool, err error) {
 // accepted so far.
 func (x *txn) fallDue(at []byte, now time.Time) error {
 	rec := bytes.Clone(x.b.scheduled.Get(at))
-	m, err := parseRecord(rec)
+	seq := binary.BigEndian.Uint64(at[8:])
+	in, err := x.readable(seq, rec)
 	if err != nil {
-		return fmt.Errorf("scheduled message %d: %w", binary.BigEndian.Uint64(at[8:]), err)
+		return fmt.Errorf("scheduled message %d: %w", seq, err)
+	}
+	m, err := parseRecord(in)
+	if err != nil {
+		return fmt.Errorf("scheduled message %d: %w", seq, err)
 	}
 	c := &x.t.count
 	if c.dueSeq != c.lastSeq {
@@ -186,7 +191,7 @@ func (x *txn) take(k *key, g *grant) error {
 	for n < len(k.window) && n < g.PerKey && !g.full() && g.Routes.Has(queue.Routes[k.window[n].route]) {
 		d, err := x.lease(k, k.window[n], g)
 		if errors.Is(err, queue.ErrDamaged) {
-			k.damaged, damage = k.window[n].place.Seq, err
+			k.damaged, damage = x.damagedAt(k.window[n].place), err
 			break
 		}
 		if err != nil {

@@ -28,6 +28,8 @@ type deadLetter struct {
 	line   queue.Hash
 	meta   deadMeta
 	record []byte
+
+	damaged bool // what is stored of it can't be read: this is its stand-in
 }
 
 // Flags of a dead letter.
@@ -131,14 +133,26 @@ func deadCode(d *deadLetter, b []byte) (queue.Code, error) {
 	return full.meta.Code, err
 }
 
-// letter reads a dead letter; ok is false if there is none under this seq.
+// letter reads a dead letter, or what stands in for it; ok is false if there is none
+// under this seq.
 func (x *txn) letter(seq uint64) (d deadLetter, ok bool, err error) {
 	b := x.b.dead.Get(seqKey(seq))
 	if b == nil {
 		return d, false, nil
 	}
-	d, err = parseDead(seq, b)
+	d, err = x.letterIn(seq, b)
 	return d, err == nil, err
+}
+
+// letterIn decodes a dead letter, or makes its stand-in.
+func (x *txn) letterIn(seq uint64, b []byte) (d deadLetter, err error) {
+	if d, err = parseDead(seq, b); err == nil {
+		_, err = parseHeader(d.record)
+	}
+	if err != nil {
+		return x.deadStandIn(seq, err)
+	}
+	return d, nil
 }
 
 // bury stores a dead letter and counts it.
@@ -147,7 +161,11 @@ func (x *txn) bury(d *deadLetter) error {
 	if err != nil {
 		return err
 	}
-	x.t.countLetter(d, 1)
+	counted := *d
+	if d.damaged { // its bytes are kept as they are; what it is worth they do not say
+		counted.record = x.t.standIns[d.seq].record
+	}
+	x.t.countLetter(&counted, 1)
 	if d.repeats() {
 		x.t.letters[letterOf(d.line)] = int64(d.seq)
 	}
@@ -176,6 +194,7 @@ func (t *tables) countLetter(d *deadLetter, sign int64) {
 // exhume removes a dead letter, which goes back to the order or ends.
 func (x *txn) exhume(d *deadLetter) error {
 	x.t.countLetter(d, -1)
+	delete(x.t.standIns, d.seq)
 	if id := letterOf(d.line); x.t.letters[id] == int64(d.seq) {
 		delete(x.t.letters, id)
 	}

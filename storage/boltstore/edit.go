@@ -37,6 +37,10 @@ func (x *txn) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) error {
 		r.Refuse(queue.CodeNotFound, "", "it is not a dead letter")
 		return nil
 	}
+	if r.Seq = d.seq; d.damaged {
+		r.Refuse(queue.CodeInternal, "", refuseDamaged)
+		return nil
+	}
 	was, err := parseRecord(d.record)
 	if err != nil {
 		return err

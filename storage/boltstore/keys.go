@@ -163,6 +163,10 @@ func (l *keyLister) head(k *key, out *queue.Key) {
 	}
 	rec := l.b.backlog.Get(at.AppendKey(nil))
 	l.read += len(rec)
+	_, rec, err := l.readableAt(at, rec)
+	if err != nil {
+		return
+	}
 	m, err := parseRecord(rec)
 	if err != nil || m.key != k.hash {
 		return
@@ -194,7 +198,7 @@ func (l *keyLister) letter(k *key, out *queue.Key) {
 	out.Letter = &queue.KeyLetter{Seq: seq, Count: len(k.blockers)}
 	b := l.b.dead.Get(seqKey(seq))
 	l.read += len(b)
-	d, err := parseDead(seq, b)
+	d, err := l.letterIn(seq, b)
 	if err != nil {
 		return
 	}

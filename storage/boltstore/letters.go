@@ -80,7 +80,7 @@ func (w *letterWalk) walk() error {
 			w.page.Next = queue.Place{} // that was all
 			return nil
 		}
-		d, err := parseDead(next.Seq, value)
+		d, err := w.letterIn(next.Seq, value)
 		if err != nil {
 			return err
 		}

@@ -85,19 +85,19 @@ func (l *loader) holds() error {
 // letters counts the dead letters and finds out which keys they block.
 func (l *loader) letters() error {
 	err := l.b.dead.ForEach(func(at, b []byte) error {
-		d, err := parseDeadHeader(binary.BigEndian.Uint64(at), b)
-		if err != nil {
-			return err
+		if len(at) != 8 {
+			return fmt.Errorf("%w: a key of %d bytes in bucket dead", queue.ErrDamaged, len(at))
 		}
-		if d.meta.Code, err = deadCode(&d, b); err != nil {
+		d, place, err := l.letter(binary.BigEndian.Uint64(at), b)
+		if err != nil {
 			return err
 		}
 		l.t.countLetter(&d, 1)
 		if d.repeats() {
 			l.t.letters[letterOf(d.line)] = int64(d.seq)
 		}
-		if p := placeIn(b[deadHeader : len(b)-len(d.record)]); p.Sub != 0 {
-			l.t.late = append(l.t.late, lateLetter{p, d.seq})
+		if place.Sub != 0 {
+			l.t.late = append(l.t.late, lateLetter{place, d.seq})
 		}
 		if d.flags&deadBlocks == 0 {
 			return nil
@@ -112,6 +112,23 @@ func (l *loader) letters() error {
 	})
 	slices.SortFunc(l.t.late, func(a, b lateLetter) int { return a.place.Compare(b.place) })
 	return err
+}
+
+// letter reads as much of a dead letter as a start needs, and its place where that is
+// not its seq.
+func (l *loader) letter(seq uint64, b []byte) (d deadLetter, place queue.Place, err error) {
+	d, err = parseDeadHeader(seq, b)
+	if err == nil {
+		d.meta.Code, err = deadCode(&d, b)
+	}
+	if err == nil {
+		_, err = parseHeader(d.record)
+	}
+	if err != nil {
+		d, err = l.deadStandIn(seq, err)
+		return d, d.place(), err
+	}
+	return d, placeIn(b[deadHeader : len(b)-len(d.record)]), nil
 }
 
 // parked counts what each key has parked, and between which places.
@@ -134,11 +151,19 @@ func (l *loader) parked() error {
 
 func (l *loader) flights() error {
 	return l.b.flight.ForEach(func(at, b []byte) error {
-		f, err := parseFlight(binary.BigEndian.Uint64(at), b)
-		if err == nil {
-			l.t.flights[f.seq] = &f
+		if len(at) != 8 {
+			return fmt.Errorf("%w: a key of %d bytes in bucket flight", queue.ErrDamaged, len(at))
 		}
-		return err
+		f, err := parseFlight(binary.BigEndian.Uint64(at), b)
+		switch {
+		case err == nil:
+			l.t.flights[f.seq] = &f
+		case len(l.t.lostFlights) == maxDamaged:
+			return fmt.Errorf("more than %d lease records are damaged: %w", maxDamaged, err)
+		default: // who holds the message, and how often it was tried, nobody knows: it waits
+			l.t.lostFlights = append(l.t.lostFlights, binary.BigEndian.Uint64(at))
+		}
+		return nil
 	})
 }
 
@@ -154,9 +179,9 @@ func (l *loader) backlog() error {
 		if !ok {
 			return fmt.Errorf("%w: a key of %d bytes in bucket backlog", queue.ErrDamaged, len(at))
 		}
-		h, err := parseHeader(rec)
+		h, rec, err := l.readableAt(place, rec)
 		if err != nil {
-			return fmt.Errorf("message at place %s: %w", place, err)
+			return err
 		}
 		return l.message(place, h, rec)
 	})
@@ -180,6 +205,9 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 		return fmt.Errorf("%w: message at place %s has no such route or priority", queue.ErrDamaged, place)
 	}
 	f := t.flights[h.seq]
+	if slices.Contains(t.lostFlights, h.seq) && k.damaged == 0 {
+		k.damaged = h.seq
+	}
 	if f != nil {
 		f.ref, f.key = ref, k
 		if f.leased() {

@@ -53,6 +53,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
 		BlockedKeys: t.depth.blockedKeys, OperatorHolds: t.depth.operatorHolds, DeadUnvalued: t.unvalued,
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Origin: queue.Origin(s.id), Paused: t.pause,
+		Damaged:   int64(len(t.standIns) + len(t.lostFlights)),
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside,
 	}
@@ -65,7 +66,11 @@ func (x *txn) oldest() (out []queue.OldestReady, err error) {
 		if first.IsZero() {
 			continue
 		}
-		m, err := parseRecord(x.b.backlog.Get(first.AppendKey(nil)))
+		_, rec, err := x.readableAt(first, x.b.backlog.Get(first.AppendKey(nil)))
+		if err != nil {
+			return nil, err
+		}
+		m, err := parseRecord(rec)
 		if err != nil {
 			return nil, fmt.Errorf("message at place %s: %w", first, err)
 		}
@@ -129,7 +134,7 @@ func (x *txn) lookUp(seq uint64) (e queue.Exception, gone bool, err error) {
 	if rec == nil {
 		return e, true, nil
 	}
-	e, err = x.exception(at, rec)
+	e, err = x.exception(seq, at, rec)
 	return e, false, err
 }
 
@@ -168,9 +173,13 @@ func (x *txn) openState(seq uint64) (queue.State, error) {
 		return queue.Leased, nil
 	}
 	at, rec := x.locate(seq)
-	h, err := parseHeader(rec)
+	rec, err := x.readable(seq, rec)
 	if err != nil {
 		return 0, fmt.Errorf("message %d: %w", seq, err)
+	}
+	h, err := parseHeader(rec)
+	if err != nil {
+		return 0, err
 	}
 	if at == nil {
 		return queue.Scheduled, nil
@@ -181,13 +190,26 @@ func (x *txn) openState(seq uint64) (queue.State, error) {
 	return queue.Ready, nil
 }
 
-// exception describes an open message.
-func (x *txn) exception(at, rec []byte) (e queue.Exception, err error) {
-	m, err := parseRecord(rec)
+// exception describes an open message; of one that cannot be read, what the trail
+// says of it.
+func (x *txn) exception(seq uint64, at, rec []byte) (e queue.Exception, err error) {
+	in, err := x.readable(seq, rec)
+	if err != nil {
+		return e, err
+	}
+	m, err := parseRecord(in)
 	if err != nil {
 		return e, err
 	}
 	e = m.exception()
+	if s, damaged := x.t.standIns[seq]; damaged {
+		e.LineBytes, e.LineHash = s.told.LineBytes, s.told.LineHash
+		defer func() {
+			if e.HeldBy = damagedBytes(seq); e.State == queue.Ready {
+				e.State = queue.Held
+			}
+		}()
+	}
 	if at == nil {
 		e.State, e.DueAt = queue.Scheduled, m.notBefore
 		return e, nil
@@ -218,7 +240,7 @@ func (x *txn) whyHeld(e *queue.Exception, k *key) {
 	}
 	switch {
 	case k.damaged != 0:
-		e.HeldBy = fmt.Sprintf("the stored bytes of seq %d are damaged", k.damaged)
+		e.HeldBy = damagedBytes(k.damaged)
 	case len(k.blockers) > 0:
 		e.HeldBy = fmt.Sprintf("dead letter %d", slices.Min(k.blockers))
 	case k.opHold:
@@ -258,6 +280,9 @@ func (d *deadLetter) exception() (e queue.Exception, err error) {
 	e.Deaths++
 	e.Code, e.Reason, e.Field, e.Of, e.DeadAt = d.meta.Code, d.meta.Reason, d.meta.Field, d.meta.Of, d.meta.DeadAt
 	e.Deliveries, e.FailedAttempts = d.meta.Deliveries, d.meta.FailedAttempts
+	if d.damaged {
+		e.HeldBy = damagedBytes(d.seq)
+	}
 	return e, nil
 }
 
@@ -274,7 +299,7 @@ func (s *Store) Exceptions(ctx context.Context, after uint64, limit int) (list [
 			var at []byte
 			if q == nil || (p != nil && binary.BigEndian.Uint64(p) < binary.BigEndian.Uint64(q)) {
 				at = p
-				e, err := x.exception(at, rec)
+				e, err := x.exception(binary.BigEndian.Uint64(at), at, rec)
 				if err != nil {
 					return err
 				}
@@ -283,7 +308,7 @@ func (s *Store) Exceptions(ctx context.Context, after uint64, limit int) (list [
 				continue
 			}
 			at, lies := x.locate(binary.BigEndian.Uint64(q))
-			e, err := x.exception(at, lies)
+			e, err := x.exception(binary.BigEndian.Uint64(q), at, lies)
 			if err != nil {
 				return err
 			}

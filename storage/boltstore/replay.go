@@ -112,6 +112,10 @@ func (r *replay) one(seq uint64, step replayStep, res *queue.ActionResult) error
 
 // done puts a letter back.
 func (r *replay) done(d *deadLetter, m *record, res *queue.ActionResult) error {
+	if d.damaged {
+		res.Code, res.Error = queue.CodeInternal, refuseDamaged
+		return nil
+	}
 	if d.ordered() {
 		res.Place = d.place()
 		return r.revive(r.a, d, m)
@@ -128,6 +132,10 @@ func (r *replay) done(d *deadLetter, m *record, res *queue.ActionResult) error {
 
 // judged finds out what done would do.
 func (r *replay) judged(d *deadLetter, m *record, res *queue.ActionResult) error {
+	if d.damaged {
+		res.Code, res.Error = queue.CodeInternal, refuseDamaged
+		return nil
+	}
 	hash := m.key
 	if d.ordered() {
 		res.Place = d.place()

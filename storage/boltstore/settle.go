@@ -91,6 +91,9 @@ func (x *txn) stored(seq uint64) (msg queue.Stored, ok bool, err error) {
 		}
 		rec = d.record
 	}
+	if rec, err = x.readable(seq, rec); err != nil {
+		return msg, false, fmt.Errorf("message %d: %w", seq, err)
+	}
 	m, err := parseRecord(rec)
 	if err != nil {
 		return msg, false, fmt.Errorf("message %d: %w", seq, err)
@@ -133,6 +136,7 @@ func (x *txn) leave(f *flight) error {
 		return err
 	}
 	x.ends(f)
+	delete(x.t.standIns, f.seq)
 	w := worthOf(f.msg.Amount, f.msg.Currency)
 	x.t.openAges.add(queue.Minute(f.acceptedAt), -1)
 	x.t.lift(f.key)
@@ -318,12 +322,20 @@ func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *
 	blocks := p.OnDeadLetter == queue.HoldKey
 	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, a))
 	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
-	m, err := parseRecord(rec)
+	in, err := x.readable(f.seq, rec)
+	if err != nil {
+		return err
+	}
+	m, err := parseRecord(in)
 	if err != nil {
 		return err
 	}
 	sent := m.sent()
-	d := deadLetter{seq: f.seq, line: sent.hash, record: append([]byte(nil), rec...), meta: deadMeta{
+	s, damaged := x.t.standIns[f.seq]
+	if damaged {
+		sent = sentLine{hash: s.told.LineHash, bytes: s.told.LineBytes}
+	}
+	d := deadLetter{damaged: damaged, seq: f.seq, line: sent.hash, record: append([]byte(nil), rec...), meta: deadMeta{
 		Code: code, Reason: a.Reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
 		LineBytes: sent.bytes, Deliveries: f.deliveries, FailedAttempts: f.failed,
 	}}

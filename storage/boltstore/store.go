@@ -186,8 +186,12 @@ func (s *Store) admitFile(readOnly bool) error {
 		}
 		return nil
 	})
-	if err != nil || readOnly {
+	if err != nil {
 		return err
+	}
+	s.report.Warnings = append(s.report.Warnings, s.t.damaged()...)
+	if readOnly {
+		return nil
 	}
 	return s.callWitness()
 }

@@ -18,13 +18,16 @@ type tables struct {
 	keys    keyTable
 	holds   map[keyHash]string // the names of the keys that operators hold
 	flights map[uint64]*flight
-	ready   *shelves
-	heads   [len(queue.Routes)]headHeap
-	turn    uint64
-	spans   spanWriter
-	waits   waits
-	depth   depths
-	pause   *queue.Pause
+
+	standIns    map[uint64]standIn // by seq: of what can't be read
+	lostFlights []uint64           // messages whose lease record can't be read
+	ready       *shelves
+	heads       [len(queue.Routes)]headHeap
+	turn        uint64
+	spans       spanWriter
+	waits       waits
+	depth       depths
+	pause       *queue.Pause
 
 	archived queue.ArchiveMark
 
@@ -57,7 +60,7 @@ type tables struct {
 func newTables(secret [32]byte, o *Options) *tables {
 	return &tables{
 		secret: secret, windowMax: o.Window, ready: new(shelves), spans: newSpanWriter(o.spans),
-		flights: map[uint64]*flight{}, holds: map[keyHash]string{}, letters: map[uint64]int64{},
+		flights: map[uint64]*flight{}, standIns: map[uint64]standIn{}, holds: map[keyHash]string{}, letters: map[uint64]int64{},
 		byCode: map[queue.Code]int64{}, openAges: newAgeing(), deadAges: newAgeing(),
 	}
 }

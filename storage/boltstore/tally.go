@@ -53,8 +53,8 @@ func (l *loader) tally() error {
 		return nil // of a program that did not count
 	}
 	y, err := parseTally(b)
-	if err == nil && y.lastN == t.count.lastN && y.flights != len(t.flights) {
-		err = fmt.Errorf("%w: %d lease records were written, %d are there", queue.ErrDamaged, y.flights, len(t.flights))
+	if err == nil && y.lastN == t.count.lastN && y.flights != len(t.flights)+len(t.lostFlights) {
+		err = fmt.Errorf("%w: %d lease records were written, %d are there", queue.ErrDamaged, y.flights, len(t.flights)+len(t.lostFlights))
 	}
 	return err
 }

@@ -157,7 +157,7 @@ func (x *txn) finish() error {
 	}
 	c := &x.t.count
 	c.head, c.lastN = x.trail.Head(), x.trail.LastN()
-	if err := x.b.meta.Put(metaTally, tally{lastN: c.lastN, flights: len(x.t.flights)}.append(nil)); err != nil {
+	if err := x.b.meta.Put(metaTally, tally{lastN: c.lastN, flights: len(x.t.flights) + len(x.t.lostFlights)}.append(nil)); err != nil {
 		return err
 	}
 	return x.b.meta.Put(metaCounters, c.append(nil))

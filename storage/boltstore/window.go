@@ -105,9 +105,9 @@ func (x *txn) unpark(k *key) error {
 		if x.t.beyond(place) {
 			break
 		}
-		h, err := parseHeader(x.b.backlog.Get(at[len(k.hash):]))
+		h, _, err := x.readableAt(place, x.b.backlog.Get(at[len(k.hash):]))
 		if err != nil {
-			return fmt.Errorf("parked message at place %s: %w", place, err)
+			return err
 		}
 		k.window = append(k.window, messageRef{place: place, route: h.route, priority: h.priority})
 		taken = append(taken, bytes.Clone(at))
@@ -184,9 +184,9 @@ func (x *txn) meet(at, rec []byte) error {
 	if !ok {
 		return fmt.Errorf("%w: a key of %d bytes in bucket backlog", queue.ErrDamaged, len(at))
 	}
-	h, err := parseHeader(rec)
+	h, _, err := x.readableAt(place, rec)
 	if err != nil {
-		return fmt.Errorf("message at place %s: %w", place, err)
+		return err
 	}
 	t := x.t
 	t.walked = place

@@ -133,6 +133,7 @@ type Status struct {
 	HeldKeys    int64  `json:"held_keys"`
 	LedgerKeys  int64  `json:"ledger_keys"`
 	LastSeq     uint64 `json:"last_seq"`
+	Damaged     int64  `json:"damaged,omitzero"` // what is stored of so many cannot be read; each holds its key
 	Consumers   int    `json:"consumers"`
 	Draining    bool   `json:"draining"`
 	Intake
