@@ -122,7 +122,7 @@ func TestSystemd(t *testing.T) {
 		if err := early.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		p := s.runWith(t, l)
+		p := s.runWith(t, l, "enqueue")
 		p.await("socket taken over from the service manager")
 		if list := answers(t, bufio.NewReader(early)); len(list) != 2 || list[0].Status != "accepted" {
 			t.Errorf("%+v", list)
@@ -137,7 +137,7 @@ func TestSystemd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer between.Close()
-		p = s.runWith(t, l)
+		p = s.runWith(t, l, "enqueue")
 		if _, err := between.Write([]byte(exceptionLine("k", "early", "") + "\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -155,14 +155,14 @@ func TestSystemd(t *testing.T) {
 // runWith starts serve with a socket handed over as its descriptor 3, as a service
 // manager does. A shell in between knows its own process id, which is the program's
 // after exec.
-func (s *site) runWith(t *testing.T, l *net.UnixListener) *process {
+func (s *site) runWith(t *testing.T, l *net.UnixListener, name string) *process {
 	t.Helper()
 	f, err := l.File()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cmd := exec.Command("/bin/sh", "-c", `export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=enqueue; exec "$@"`, "launcher",
+	cmd := exec.Command("/bin/sh", "-c", `export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$0; exec "$@"`, name,
 		s.binary, "--config", s.path("config.hcl"), "serve")
 	cmd.ExtraFiles = []*os.File{f}
 	return s.run(cmd)
