@@ -113,7 +113,9 @@ func (e *env) consume(c *ucli.Context) error {
 	if err != nil {
 		return usageFor(c, "%v", err)
 	}
-	err = r.run(c.Context)
+	if err = r.run(c.Context); err != nil && r.counts == (consumed{}) {
+		return a.explain(err) // it never came to anything
+	}
 	return errors.Join(a.explain(err), r.summary(c))
 }
 

@@ -20,6 +20,9 @@ const (
 	// answerBatch is how many answers that arrived together go into one request.
 	answerBatch = 1024
 
+	// keptAnswers is for how many answers a connection keeps the memory between reads.
+	keptAnswers = 64
+
 	// minLease is the shortest lease that a consumer may ask for, as in the
 	// configuration.
 	minLease = 10 * time.Millisecond

@@ -189,6 +189,9 @@ func (k *consumer) do() bool {
 	}
 	clear(k.batch) // what the answers point to must not live as long as the connection
 	k.batch, k.kind = k.batch[:0], 0
+	if cap(k.batch) > keptAnswers {
+		k.batch = nil // an unusual burst is not kept for ever
+	}
 	return true
 }
 
