@@ -219,6 +219,24 @@ func TestConsumeAttach(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	t.Run("it is known by its name and its user", func(t *testing.T) {
+		d := newDesk(t)
+		a, b := net.Pipe()
+		defer a.Close()
+		peer := queue.Peer{UID: 7, GID: 8, PID: 9}
+		go consumeServer(t, d, ConsumeOptions{}).handle(t.Context(), &Conn{Conn: b, peer: peer})
+		io.WriteString(a, `{"attach":"ui-1","prefetch":2,"routes":["AUTO_RESOLVE"]}`+"\n")
+		bufio.NewReader(a).ReadString('\n')
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		want := queue.Attachment{
+			Owner: queue.Owner{Kind: queue.Consumer, Name: "ui-1", UID: 7}, Peer: peer,
+			Prefetch: 2, Routes: queue.RoutesOf(queue.AutoResolve), Lease: 30 * time.Second,
+		}
+		if d.last != want {
+			t.Errorf("%+v, want %+v", d.last, want)
+		}
+	})
 	t.Run("limits follow a reload for who comes after it", func(t *testing.T) {
 		d := newDesk(t)
 		s := consumeServer(t, d, ConsumeOptions{})
@@ -510,7 +528,7 @@ func TestBadConsumers(t *testing.T) {
 			s := consumeServer(t, d, ConsumeOptions{})
 			deaf, done := consumePipe(t.Context(), s)
 			in := bufio.NewScanner(deaf)
-			io.WriteString(deaf, `{"attach":"deaf","prefetch":50,"lease_timeout_ms":60000}`+"\n")
+			io.WriteString(deaf, `{"attach":"deaf","prefetch":50,"lease_timeout_ms":600000}`+"\n")
 			in.Scan()
 			began := time.Now()
 			other, end := context.WithCancel(t.Context())
@@ -523,7 +541,7 @@ func TestBadConsumers(t *testing.T) {
 				}
 			}
 			<-done
-			if took := time.Since(began); took < 59*time.Second || took > 121*time.Second { // from the last that it took
+			if took := time.Since(began); took < 599*time.Second || took > 1201*time.Second { // from the last that it took
 				t.Errorf("it was cut off after %v", took)
 			}
 			if d.names["deaf"] || !d.names["other"] {

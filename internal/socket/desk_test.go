@@ -26,6 +26,7 @@ type testDesk struct {
 	draining bool
 	err      error // of whatever is asked next
 	asked    []int // how many answers came together
+	last     queue.Attachment
 }
 
 func newDesk(t testing.TB) *testDesk {
@@ -85,7 +86,7 @@ func (d *testDesk) Attach(_ context.Context, a queue.Attachment) (Session, error
 	case d.names[a.Owner.Name]:
 		return nil, queue.ErrNameInUse
 	}
-	d.names[a.Owner.Name] = true
+	d.names[a.Owner.Name], d.last = true, a
 	s := &testSession{desk: d, a: a, held: map[queue.Token]queue.Delivery{}}
 	for _, one := range d.left[a.Owner] {
 		one.Redelivered = true
