@@ -148,7 +148,10 @@ func (l *keyLister) head(k *key, out *queue.Key) {
 	if held := l.held(k); len(held) > 0 {
 		f := held[0]
 		out.Holder = &queue.KeyHolder{Owner: f.owner, Seq: f.seq, Deadline: wall(f.deadline)}
-		if at.IsZero() || f.ref.place.Less(at) {
+		// With nothing at hand there may be earlier ones where the walk has not come to:
+		// what was replayed before a lease that a consumer has kept.
+		none := at.IsZero() && (k.open == k.leased || !l.t.beyond(f.ref.place))
+		if none || !at.IsZero() && f.ref.place.Less(at) {
 			out.Name, out.First, out.AcceptedAt = f.msg.PartitionKey, f.seq, f.acceptedAt
 			out.Route, out.Priority = queue.Routes[f.ref.route], f.ref.priority
 			return
