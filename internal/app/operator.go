@@ -57,7 +57,11 @@ func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Read
 		r.Unavailable = append(r.Unavailable, control.Outage(o))
 	}
 	r.Waiting, r.Saturated = a.runner.Waiting()
+	r.Serving, r.MaxAttempts = a.runner.Serving(), a.config().Queue.MaxAttempts
 	if st != nil {
+		if recent, known := a.runner.Recent(st, now); known {
+			r.Recent = (*control.Recent)(&recent)
+		}
 		r.Stuck = a.runner.Stuck(st, now)
 		if r.Saturated == "" {
 			r.Saturated = saturated(st, settingsOf(a.config()).Limits)

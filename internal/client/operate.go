@@ -117,6 +117,26 @@ func pages[T any](ctx context.Context, c *Control, path string, q url.Values) it
 	}
 }
 
+// Keys lists partition keys, those that a person has to look at first; state, if not
+// "", is one of api.KeyBlocked and its like.
+func (c *Control) Keys(ctx context.Context, state string) iter.Seq2[api.Key, error] {
+	q := url.Values{}
+	set(q, "state", state)
+	return pages[api.Key](ctx, c, "/v1/keys", q)
+}
+
+// Why says why an exception does not run; a *Problem with code NOT_FOUND if there is
+// none.
+func (c *Control) Why(ctx context.Context, seq uint64) (w api.Why, err error) {
+	return w, c.get(ctx, "/v1/exceptions/"+strconv.FormatUint(seq, 10)+"/why", nil, &w)
+}
+
+// WhyKey says why nothing of a partition key runs; a *Problem with code NOT_FOUND if
+// nothing of it is open, held or blocked.
+func (c *Control) WhyKey(ctx context.Context, key string) (w api.Why, err error) {
+	return w, c.get(ctx, "/v1/keys/why", url.Values{"key": {key}}, &w)
+}
+
 // Records streams records of the trail as they are in it, one line each, without its
 // line feed. A stream that was cut ends in an error. A line must not be kept.
 func (c *Control) Records(ctx context.Context, t queue.TrailQuery) iter.Seq2[[]byte, error] {

@@ -9,6 +9,9 @@
 //	GET  /v1/status                    the counts
 //	GET  /v1/exceptions                open ones, paged; or by idempotency_key, trace_id
 //	GET  /v1/exceptions/{seq}          one, whatever its state, with its history
+//	GET  /v1/exceptions/{seq}/why      why it does not run
+//	GET  /v1/keys                      partition keys, those to look at first
+//	GET  /v1/keys/why                  why nothing of one runs
 //	GET  /v1/dead-letters[/{seq}]      in the order of replays
 //	GET  /v1/dead-letters/groups       counted by why they are dead
 //	GET  /v1/leases                    who holds what

@@ -73,7 +73,10 @@ func TestGolden(t *testing.T) {
 	r := serve(t, Options{
 		Store: store, Version: "1.2.3", Started: start, Now: c.Now,
 		Ready: func(st *queue.StoreStatus, _ time.Time) Readiness {
-			return Readiness{Draining: draining, Consumers: 2, Saturated: queue.FullBacklog}
+			return Readiness{
+				Draining: draining, Consumers: 2, Saturated: queue.FullBacklog, MaxAttempts: 3, Recent: &Recent{Window: time.Minute, Stored: 9, Done: 1},
+				Serving: []queue.Serving{{Route: queue.AutoResolve, InProcess: true}, {Route: queue.RouteReview, Consumers: 2, Room: 5}},
+			}
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "breakwater_x 1") }),
 		Policy:  func() queue.Policy { return queue.Policy{MaxDeliveries: 5} },

@@ -38,6 +38,16 @@ type Readiness struct {
 	Consumers int              // attached
 
 	Unavailable []Outage // in-process routes whose handler is down
+
+	Serving     []queue.Serving // who works on each route
+	MaxAttempts int             // failures until an exception is a dead letter; 0: not known
+	Recent      *Recent         // what happened lately; nil: not known yet
+}
+
+// Recent is what happened in a length of time up to now.
+type Recent struct {
+	Window                  time.Duration
+	Stored, Done, Discarded int64
 }
 
 // Checkpoint is how the signed heads of the trail are doing.
@@ -89,6 +99,24 @@ func (r *Readiness) outages() (down []api.Outage) {
 		})
 	}
 	return down
+}
+
+// routes are who works on what, in the words of the API.
+func (r *Readiness) routes() (all []api.Route) {
+	for _, s := range r.Serving {
+		all = append(all, api.Route{Route: string(s.Route), InProcess: s.InProcess, Consumers: s.Consumers, Room: s.Room})
+	}
+	return all
+}
+
+// recent is what happened lately, in the words of the API; nil: not known.
+func (r *Readiness) recent() *api.Recent {
+	if r.Recent == nil {
+		return nil
+	}
+	return &api.Recent{
+		Seconds: int64(r.Recent.Window / time.Second), Stored: r.Recent.Stored, Done: r.Recent.Done, Discarded: r.Recent.Discarded,
+	}
 }
 
 // Options says what a Server works with. Store is required.

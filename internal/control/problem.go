@@ -64,6 +64,8 @@ func problemOf(err error) *problem {
 	case errors.As(err, &tooLong):
 		return &problem{status: http.StatusRequestEntityTooLarge, code: queue.CodeUsage,
 			detail: fmt.Sprintf("the body is longer than %d bytes", tooLong.Limit), hint: "split the request"}
+	case errors.Is(err, queue.ErrNoPage):
+		return usage("after must be the next of a page of the same list")
 	case errors.Is(err, queue.ErrNotFound):
 		return missing("there is no such exception")
 	case errors.Is(err, queue.ErrClosed):

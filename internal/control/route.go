@@ -8,7 +8,8 @@ import (
 	"breakwater/queue"
 )
 
-// endpoint is one thing that can be asked. Its path may end in "/{seq}".
+// endpoint is one thing that can be asked. Its path may end in "/{seq}", or have that
+// before its last segment.
 type endpoint struct {
 	method string
 	path   string
@@ -46,6 +47,9 @@ func (r routes) find(method, path string) (e *endpoint, seq string, err error) {
 		}
 	}
 	if methods == nil {
+		methods, seq = r.below(path)
+	}
+	if methods == nil {
 		return nil, "", missing("there is nothing at this path")
 	}
 	if e = methods[method]; e == nil && method == http.MethodHead {
@@ -58,6 +62,19 @@ func (r routes) find(method, path string) (e *endpoint, seq string, err error) {
 		}
 	}
 	return e, seq, nil
+}
+
+// below finds an endpoint behind a seq: /v1/exceptions/42/why.
+func (r routes) below(path string) (methods map[string]*endpoint, seq string) {
+	end := strings.LastIndexByte(path, '/')
+	if end <= 0 {
+		return nil, ""
+	}
+	at := strings.LastIndexByte(path[:end], '/')
+	if at <= 0 {
+		return nil, ""
+	}
+	return r[path[:at]+seqPart+path[end:]], path[at+1 : end]
 }
 
 // allowed lists the methods of a path (RFC 9110, section 10.2.1).

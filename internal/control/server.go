@@ -47,6 +47,9 @@ func (s *Server) endpoints() []endpoint {
 		{get, "/v1/status", nil, s.status},
 		{get, "/v1/exceptions", []string{"after", "limit", "lines", "state", "partition_key", "idempotency_key", "trace_id"}, s.exceptions},
 		{get, "/v1/exceptions" + seqPart, nil, s.exception},
+		{get, "/v1/exceptions" + seqPart + "/why", nil, s.whyException},
+		{get, "/v1/keys", []string{"after", "limit", "state"}, s.listKeys},
+		{get, "/v1/keys/why", []string{"key"}, s.whyKey},
 		{get, "/v1/dead-letters", append([]string{"limit", "lines"}, letterKeys...), s.deadLetters},
 		{get, "/v1/dead-letters/groups", letterKeys, s.letterGroups},
 		{get, "/v1/dead-letters" + seqPart, nil, s.deadLetter},
@@ -105,7 +108,7 @@ func (s *Server) status(x *exchange) error {
 	ready := s.o.Ready(&st, now)
 	doc := statusOf(&st, now)
 	doc.Consumers, doc.Draining = ready.Consumers, ready.Draining
-	doc.Unavailable = ready.outages()
+	doc.Unavailable, doc.Routes, doc.Recent = ready.outages(), ready.routes(), ready.recent()
 	if s.o.Checkpoint != nil {
 		if c := s.o.Checkpoint(); c != nil {
 			doc.Checkpoint = c.doc()
@@ -124,12 +127,21 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 		Ready: st.Ready, Scheduled: st.Scheduled, Leased: st.Leased, Held: st.Held,
 		Done: st.Done, Dead: st.Dead, Discarded: st.Discarded, Quarantined: st.Quarantined,
 		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq, Damaged: st.Damaged,
+		BlockedKeys: st.BlockedKeys, OperatorHolds: st.OperatorHolds, DeadUnvalued: st.DeadUnvalued,
+		DeadByCode: map[string]int64{}, AtRisk: []api.AtRisk{},
+		Ages:   api.Ageing{Open: api.Ages(st.OpenAges), Dead: api.Ages(st.DeadAges)},
 		Paused: pauseOf(st.Paused), Oldest: []api.Oldest{},
 		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records, Origin: st.Origin},
 		Store: api.Store{FileBytes: st.FileBytes, FreeBytes: st.FreeBytes}, Now: api.Time{Time: now},
 	}
 	if st.ArchivedN > 0 {
 		doc.Archived = &api.Archived{Block: st.ArchivedBlock, Records: st.ArchivedN, At: api.Time{Time: st.ArchivedAt}}
+	}
+	for code, n := range st.DeadByCode {
+		doc.DeadByCode[string(code)] = n
+	}
+	for _, r := range st.AtRisk {
+		doc.AtRisk = append(doc.AtRisk, api.AtRisk(r))
 	}
 	for _, o := range st.Oldest {
 		doc.Oldest = append(doc.Oldest, api.Oldest{

@@ -44,6 +44,7 @@ type statusCollector struct {
 	damaged                                       family
 	openKeys, heldKeys, ledgerKeys, seqs, records family
 	fileBytes, freeBytes, paused                  family
+	risk                                          riskFamilies
 
 	mu      sync.Mutex
 	reading *reading // under way; nil: none
@@ -65,15 +66,16 @@ func newStatusCollector(o Options) *statusCollector {
 		openKeys: familyOf(openKeys), heldKeys: familyOf(heldKeys), ledgerKeys: familyOf(ledgerKeys),
 		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal),
 		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), paused: familyOf(paused),
+		risk: newRiskFamilies(),
 	}
 }
 
 // Describe names the families.
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{
+	for _, f := range append(c.risk.all(),
 		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
 		c.seqs, c.records, c.fileBytes, c.freeBytes, c.paused,
-	} {
+	) {
 		ch <- f.desc
 	}
 }
@@ -105,6 +107,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.openKeys.emit(ch, float64(st.OpenKeys))
 	c.heldKeys.emit(ch, float64(st.HeldKeys))
+	c.risk.emit(ch, st)
 	c.ledgerKeys.emit(ch, float64(st.LedgerKeys))
 	c.seqs.emit(ch, float64(st.LastSeq))
 	c.records.emit(ch, float64(st.Records))

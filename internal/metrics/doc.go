@@ -17,7 +17,8 @@
 // never by traffic: a partition key, a trace id or an error's text as a label would
 // be one series each, for ever. What has a label has it from a closed list, and
 // everything else counts as "other". All series exist from the start at zero, so
-// that a rate over the first event is not lost.
+// that a rate over the first event is not lost; but for amounts, of which a currency
+// has series while something is at risk in it.
 //
 // # Scrapes
 //

@@ -86,6 +86,17 @@ var (
 		Help: "Partition keys with open exceptions."}
 	heldKeys = Description{Name: "breakwater_held_keys", Kind: Gauge,
 		Help: "Partition keys with open exceptions that wait: backoff, hold, dead letter, operator."}
+	blockedKeys = Description{Name: "breakwater_blocked_keys", Kind: Gauge,
+		Help: "Partition keys that wait for a dead letter, with open exceptions or without."}
+	operatorHolds = Description{Name: "breakwater_operator_holds", Kind: Gauge,
+		Help: "Partition keys that operators hold, with open exceptions or without."}
+	amountAtRisk = Description{Name: "breakwater_amount_at_risk", Kind: Gauge, Labels: []string{"state", "currency"},
+		Help: "Sum of the amounts of exceptions without their signs, in main units of the currency: open, of them held, and dead. " +
+			"A sample is a float; the exact sum is in the status."}
+	ages = Description{Name: "breakwater_exceptions_by_age", Kind: Gauge, Labels: []string{"state", "age"},
+		Help: "Open exceptions and dead letters, by the time since they were accepted first."}
+	deadByCode = Description{Name: "breakwater_dead_letters", Kind: Gauge, Labels: []string{"code"},
+		Help: "Dead letters by what made them one."}
 	ledgerKeys = Description{Name: "breakwater_ledger_keys", Kind: Gauge,
 		Help: "Idempotency keys remembered."}
 	seqsTotal = Description{Name: "breakwater_seqs_total", Kind: Counter,
@@ -120,7 +131,7 @@ func Names() []Description {
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		checkpointsTotal, checkpointRecords, checkpointTime,
-		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, ledgerKeys, seqsTotal, recordsTotal,
+		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal,
 		storeFileBytes, storeFreeBytes, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}

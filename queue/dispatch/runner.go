@@ -30,6 +30,7 @@ type Runner struct {
 	routes map[queue.Route]*route   // all there are; the map never changes
 	desk   desk                     // the consumers that are attached
 
+	samples  samples       // for Recent
 	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
 	wake     signal        // there may be work to claim, or room to claim it for

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// watchEvery is how often the oldest claimable exceptions are looked at.
+	// watchEvery is how often the oldest claimable exceptions are looked at, and the
+	// totals noted.
 	watchEvery = 5 * time.Second
 	// lagAgain is how often a route's lag is raised, at most: whether it goes on, or
 	// comes and goes.
@@ -16,9 +17,12 @@ const (
 )
 
 // watch raises CONSUMER_LAG while a route's oldest claimable exception is older
-// than it should be, until stop ends.
+// than it should be, and notes the totals for Recent, until stop ends.
 func (r *Runner) watch(stop context.Context) {
 	raised := map[queue.Route]time.Time{}
+	if st, err := r.store.Status(stop, r.now()); err == nil {
+		r.samples.take(sampleOf(&st, r.now()))
+	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -36,6 +40,7 @@ func (r *Runner) watch(stop context.Context) {
 		if err != nil {
 			continue // who writes will meet it too, and say so
 		}
+		r.samples.take(sampleOf(&st, now))
 		r.checkLag(&st, raised, now)
 	}
 }
