@@ -100,6 +100,7 @@ func (e *env) commands() []*ucli.Command {
 		e.consumeCommand(),
 		e.statusCommand(),
 		e.showCommand(),
+		e.whyCommand(),
 		e.dlqCommand(),
 		e.keysCommand(),
 		e.leasesCommand(),

@@ -61,23 +61,26 @@ func (e *env) named(c *ucli.Context, do func(*client.Control, uint64) error) err
 	if err := atMostArgs(c, 1); err != nil {
 		return err
 	}
-	return e.ask(c, func(control *client.Control) error {
-		seqs, err := seqsOf(c, control, c.Args().First())
-		if err != nil {
-			return err
-		}
-		for i, seq := range seqs {
-			if i > 0 && !c.Bool("json") {
-				if err := write(e.Stdout, []byte("\n")); err != nil {
-					return err
-				}
-			}
-			if err := do(control, seq); err != nil {
+	return e.ask(c, func(control *client.Control) error { return e.each(c, control, c.Args().First(), do) })
+}
+
+// each does something with each exception that a name means.
+func (e *env) each(c *ucli.Context, control *client.Control, name string, do func(*client.Control, uint64) error) error {
+	seqs, err := seqsOf(c, control, name)
+	if err != nil {
+		return err
+	}
+	for i, seq := range seqs {
+		if i > 0 && !c.Bool("json") {
+			if err := write(e.Stdout, []byte("\n")); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+		if err := do(control, seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // seqsOf finds the exceptions that name means; at least one, or an error.

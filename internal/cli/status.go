@@ -14,15 +14,22 @@ func (e *env) statusCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "status", Usage: "show how much there is, how old it is and what is stuck",
 		Description: manual(`
-Shows how many exceptions are in each state, the oldest claimable one of each route
-(its age is the lag), how many partition keys are blocked, a pause and who ordered
-it, what new lines meet, the handlers that cannot be had, the size of the file, the
-head of the trail, and how far the trail is signed, if it is.
+Shows how many exceptions are in each state, how many partition keys wait and what
+for, what is at risk per currency and how old it is, the oldest claimable exception of
+each route (its age is the lag), a pause and who ordered it, what new lines meet, who
+works on the routes, what happened in the last minute, the size of the file, the head
+of the trail, and how far the trail is signed, if it is. The last line names the
+command to look further with, if anything asks for it.
 
 "ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
 leased, "held" wait because their key does: for a retry, an operator, or a dead
 letter before them. "intake" is open, waits (producers wait for room; the limit that
-they met is named), or is full (nobody waits yet). Ages are as of the question; times are UTC.`,
+they met is named), or is full (nobody waits yet). Ages are as of the question; times are UTC.
+
+"At risk" sums up amounts without their signs, exactly; "none" are those without a
+currency. The ages of what is open, and of dead letters, count from the minute in
+which an exception was accepted first (a line that a gate refused: came): no retry,
+edit or replay makes it younger.`,
 			[]string{status0, status1, status2},
 			"breakwater status", "breakwater status --json | jq .held_keys", "breakwater status --file copy.db"),
 		Flags: []ucli.Flag{fileFlag()},
@@ -50,13 +57,14 @@ func statusText(st *api.Status) []byte {
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
 		{"in flight", number(st.Leased)},
-		{"held", number(st.Held), fmt.Sprintf("%s of %s open %s blocked", number(st.HeldKeys), number(st.OpenKeys), plural(st.OpenKeys, "key", "keys"))},
+		{"held", number(st.Held), keysText(st)},
 		{"dead letters", number(st.Dead), fmt.Sprintf("%s of them %s that a gate refused", number(st.Quarantined), plural(st.Quarantined, "a line", "lines"))},
 		{"done", number(st.Done)},
 		{"discarded", number(st.Discarded)},
 	}
 	text := table(rows)
 	text = append(text, '\n')
+	text = append(text, riskText(st)...)
 	text = append(text, oldestText(st.Oldest)...)
 	text = append(text, '\n')
 	rows = nil
@@ -68,9 +76,7 @@ func statusText(st *api.Status) []byte {
 	} else if text := intakeText(&st.Intake); text != "" {
 		rows = append(rows, []string{"intake", text})
 	}
-	for _, o := range st.Unavailable {
-		rows = append(rows, []string{"route", outageText(&o, st.Now.Time)})
-	}
+	rows = append(rows, routeRows(st)...)
 	rows = append(rows,
 		[]string{"file", fmt.Sprintf("%s, %s of it free", bytesText(st.Store.FileBytes), bytesText(st.Store.FreeBytes))},
 		[]string{"remembered", number(st.LedgerKeys) + plural(st.LedgerKeys, " idempotency key", " idempotency keys")},
@@ -85,10 +91,80 @@ func statusText(st *api.Status) []byte {
 	}
 	rows = append(rows, []string{"archived", archivedText(st.Archived)})
 	if !st.StartedAt.IsZero() {
+		rows = append(rows, []string{"lately", recentText(st.Recent)})
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
 			age(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
 	}
-	return append(text, table(rows)...)
+	return append(append(text, table(rows)...), nextText(nextOfStatus(st))...)
+}
+
+// keysText is how many partition keys wait, and what for.
+func keysText(st *api.Status) string {
+	text := fmt.Sprintf("%s of %s open %s", number(st.HeldKeys), number(st.OpenKeys), plural(st.OpenKeys, "key waits", "keys wait"))
+	if st.BlockedKeys > 0 {
+		text += fmt.Sprintf("; %s blocked by dead letters", number(st.BlockedKeys))
+	}
+	if st.OperatorHolds > 0 {
+		text += fmt.Sprintf("; %s held by operators", number(st.OperatorHolds))
+	}
+	return text
+}
+
+// riskText is how much money waits, and for how long; nothing if nothing does.
+func riskText(st *api.Status) (text []byte) {
+	rows := [][]string{{"AT RISK", "OPEN", "OF IT HELD", "DEAD"}}
+	for _, r := range st.AtRisk {
+		rows = append(rows, []string{r.Currency, r.Open, r.Held, r.Dead})
+	}
+	if len(rows) > 1 {
+		text = append(table(rows), '\n')
+	}
+	rows = [][]string{{"AGE", "UNDER 24 H", "1-3 DAYS", "3-7 DAYS", "OVER 7 DAYS"}}
+	for _, a := range []struct {
+		name string
+		ages api.Ages
+	}{{"open", st.Ages.Open}, {"dead letters", st.Ages.Dead}} {
+		if a.ages != (api.Ages{}) {
+			rows = append(rows, []string{a.name, number(a.ages.Under24h), number(a.ages.To3d), number(a.ages.To7d), number(a.ages.Over7d)})
+		}
+	}
+	if len(rows) > 1 {
+		text = append(append(text, table(rows)...), '\n')
+	}
+	return text
+}
+
+// routeRows say who works on each route that has anything to say.
+func routeRows(st *api.Status) (rows [][]string) {
+	for _, r := range st.Routes {
+		if !r.InProcess {
+			rows = append(rows, []string{"route", fmt.Sprintf("%s is for consumers: %s attached, room for %s more",
+				r.Route, number(r.Consumers), number(r.Room))})
+		}
+	}
+	for _, o := range st.Unavailable {
+		rows = append(rows, []string{"route", outageText(&o, st.Now.Time)})
+	}
+	return rows
+}
+
+// recentText is what happened lately.
+func recentText(r *api.Recent) string {
+	if r == nil {
+		return "it has just begun"
+	}
+	return fmt.Sprintf("%s stored (%s), %s done (%s), %s discarded in %d s", number(r.Stored), rate(r.Stored, r.Seconds),
+		number(r.Done), rate(r.Done, r.Seconds), number(r.Discarded), r.Seconds)
+}
+
+// rate is how many a second there are, with one digit after the point while it says
+// something.
+func rate(n, seconds int64) string {
+	tenths := 10 * n / max(seconds, 1)
+	if tenths >= 1000 || tenths%10 == 0 {
+		return number(tenths/10) + "/s"
+	}
+	return fmt.Sprintf("%d.%d/s", tenths/10, tenths%10)
 }
 
 // archivedText says how far the trail is in an archive.

@@ -128,6 +128,7 @@ func TestDocs_name_every_word(t *testing.T) {
 		{"code", "docs/operating.md", 17, typedStrings(all, "queue", "Code")},
 		{"code of the file", "docs/operating.md", 15, typedStrings(all, "storage/boltstore/dbfile", "Kind")},
 		{"event", "docs/protocol.md", 28, typedStrings(all, "queue", "Event")},
+		{"reason of why", "docs/protocol.md", 18, typedStrings(all, "queue", "Reason")},
 		{"reason of QUEUE_SATURATED", "docs/protocol.md", 6, typedStrings(all, "queue", "Saturation")},
 	} {
 		t.Run(list.what, func(t *testing.T) {

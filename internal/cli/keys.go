@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/client"
+	"breakwater/internal/control/api"
+)
+
+func (e *env) keysCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "keys", Usage: "list, hold and release partition keys",
+		Subcommands: []*ucli.Command{e.keysListCommand(), e.holdCommand(), e.releaseCommand()},
+	}
+}
+
+func (e *env) holdCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "hold", Usage: "make partition keys wait", ArgsUsage: "KEY…",
+		Description: manual(`
+Hands out nothing more of these partition keys until they are released; what is
+leased may be settled, and new lines are taken. A hold outlives a restart. A key
+needs no exceptions to be held. Holding a held key changes nothing. Who holds which
+key, since when and why is shown by "keys list --held" and "why".`,
+			[]string{status0, "1  a key could not be held (10,000 are, which is the limit), or it failed", status2},
+			"breakwater keys hold ACME --reason \"dispute 17\""),
+		Flags: []ucli.Flag{reasonFlag(), byFlag()},
+		Action: func(c *ucli.Context) error {
+			return e.keys(c, "held", func(control *client.Control, a api.KeysAct) (api.Keys, error) {
+				return control.HoldKeys(c.Context, a)
+			})
+		},
+	}
+}
+
+func (e *env) releaseCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "release", Usage: "undo a hold", ArgsUsage: "KEY…",
+		Description: manual(`
+Undoes "keys hold", and nothing else: a key that also waits for a retry or behind a
+dead letter goes on waiting for that ("breakwater dlq replay", "dlq discard").`,
+			[]string{status0, "1  a key was not held, or it failed", status2},
+			"breakwater keys release ACME"),
+		Flags: []ucli.Flag{reasonFlag(), byFlag()},
+		Action: func(c *ucli.Context) error {
+			return e.keys(c, "released", func(control *client.Control, a api.KeysAct) (api.Keys, error) {
+				return control.ReleaseKeys(c.Context, a)
+			})
+		},
+	}
+}
+
+func (e *env) keys(c *ucli.Context, done string, act func(*client.Control, api.KeysAct) (api.Keys, error)) error {
+	if !c.Args().Present() {
+		return usageFor(c, "a partition key is missing")
+	}
+	for _, key := range c.Args().Slice() {
+		if err := checkKey(c, key); err != nil {
+			return err
+		}
+	}
+	return e.steer(c, func(control *client.Control) error {
+		k, err := act(control, api.KeysAct{Keys: c.Args().Slice(), By: e.by(c), Reason: c.String("reason")})
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			err = e.printJSON(k)
+		default:
+			var text []byte
+			for _, r := range k.Items {
+				what := done
+				if r.Code != "" {
+					what = r.Code + ": " + r.Error
+				}
+				text = fmt.Appendf(text, "%s: %s\n", oneLine(r.Key), oneLine(what))
+			}
+			err = write(e.Stdout, text)
+		}
+		if k.Failed > 0 {
+			return quiet(exitFailed)
+		}
+		return err
+	})
+}
+
+// checkKey refuses what can be no partition key. Bytes that are not UTF-8 would become
+// another key on their way.
+func checkKey(c *ucli.Context, key string) error {
+	if key == "" || !utf8.ValidString(key) {
+		return usageFor(c, "%q is not a partition key: that is UTF-8, and not empty", key)
+	}
+	return nil
+}
+
+func (e *env) keysListCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "list", Usage: "list partition keys, those that are stuck first",
+		Description: manual(`
+Lists the partition keys that have open exceptions, wait for a dead letter or are
+held by an operator, in the order in which a person should look at them: "blocked" by
+a dead letter (or damaged bytes), "held" by an operator, for a retry, or until a time
+that a handler named, "busy" while somebody works on them, "ready". Of each: how many
+exceptions are open, when the first of them was accepted, what they are worth (sums
+of amounts without their signs, per currency), and what it waits for.
+
+A key of which everything is scheduled is not listed. A key that changes its state
+meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
+			[]string{"0  done, also if there are none", status1, status2},
+			"breakwater keys list --blocked", "breakwater keys list --held --limit 20",
+			"breakwater keys list --json --file copy.db | jq -r .key"),
+		Flags: []ucli.Flag{
+			fileFlag(),
+			&ucli.BoolFlag{Name: "blocked", Usage: "those that only a person can set free"},
+			&ucli.BoolFlag{Name: "held", Usage: "those that an operator holds, or that wait for a time"},
+			&ucli.BoolFlag{Name: "busy", Usage: "those that somebody works on"},
+			&ucli.IntFlag{Name: "limit", Usage: "at most `N` of them"},
+		},
+		Action: func(c *ucli.Context) error {
+			if err := noMoreArgs(c); err != nil {
+				return err
+			}
+			state := ""
+			for _, s := range []string{api.KeyBlocked, api.KeyHeld, api.KeyBusy} {
+				switch {
+				case !c.Bool(s):
+				case state != "":
+					return usageFor(c, "--%s and --%s exclude each other", state, s)
+				default:
+					state = s
+				}
+			}
+			if c.IsSet("limit") && c.Int("limit") < 1 {
+				return usageFor(c, "--limit must be a number from 1")
+			}
+			return e.ask(c, func(control *client.Control) error { return e.keysList(c, control, state) })
+		},
+	}
+}
+
+func (e *env) keysList(c *ucli.Context, control *client.Control, state string) error {
+	rows := [][]string{{"PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR"}}
+	var first *api.Key
+	n, more := 0, false
+	for k, err := range control.Keys(c.Context, state) {
+		if err != nil {
+			return err
+		}
+		if more = n == c.Int("limit") && n > 0; more {
+			break
+		}
+		if n++; first == nil {
+			first = &k
+		}
+		if c.Bool("json") {
+			if err := e.printJSON(k); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{
+			keyName(&k), k.State, number(k.Open), moment(k.AcceptedAt), amountsText(k.Amounts), waitsText(&k),
+		})
+		if len(rows) > listPiece {
+			if err := write(e.Stdout, table(rows)); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
+	}
+	if c.Bool("json") {
+		return nil
+	}
+	text := table(rows)
+	if more {
+		text = append(text, "and more: leave --limit out\n"...)
+	}
+	if n == 0 {
+		text = fmt.Appendf(nil, "no key is %s\n", cmp.Or(state, "open, held or blocked"))
+	}
+	return write(e.Stdout, append(text, nextText(nextOfKeys(first))...))
+}
+
+// keyName is a key for a column. One that cannot be read is none.
+func keyName(k *api.Key) string {
+	if k.Key == "" {
+		return "(cannot be read)"
+	}
+	return short(k.Key, 32)
+}
+
+// amountsText is sums per currency: "12.50 EUR, 7 JPY".
+func amountsText(amounts []api.Amount) string {
+	var parts []string
+	for _, a := range amounts {
+		parts = append(parts, amountText(a.Amount, a.Currency))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// amountText is an amount with its currency, if it has one.
+func amountText(amount, currency string) string {
+	if currency == "none" {
+		return amount
+	}
+	return amount + " " + currency
+}
+
+// waitsText is what a key waits for, in short.
+func waitsText(k *api.Key) string {
+	var parts []string
+	if k.Damaged != 0 {
+		parts = append(parts, "the damaged bytes of seq "+strconv.FormatUint(k.Damaged, 10))
+	}
+	if l := k.Letter; l != nil {
+		text := fmt.Sprintf("dead letter %d since %s: %s", l.Seq, moment(l.DeadAt), l.Code)
+		if l.Reason != "" {
+			text += ": " + short(l.Reason, 60)
+		}
+		if l.Count > 1 {
+			text += fmt.Sprintf(" (and %d more)", l.Count-1)
+		}
+		parts = append(parts, text)
+	}
+	if h := k.Hold; h != nil {
+		text := cmp.Or(h.By, "an operator") + " since " + moment(h.Since)
+		if h.Reason != "" {
+			text += ": " + short(h.Reason, 60)
+		}
+		parts = append(parts, text)
+	}
+	if w := k.Wait; w != nil {
+		what := "hold"
+		if w.Retry {
+			what = "retry"
+		}
+		parts = append(parts, fmt.Sprintf("%s of seq %d until %s", what, w.Seq, moment(w.Until)))
+	}
+	if h := k.Holder; h != nil {
+		parts = append(parts, fmt.Sprintf("%s, who has seq %d until %s", short(h.Owner, 32), h.Seq, moment(h.Deadline)))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// What an operator reads ends with the command to type next, so that the way from "it
+// is late" to the cause and to what mends it needs no manual.
+
+// nextText is that line; "" stays "".
+func nextText(command string) string {
+	if command == "" {
+		return ""
+	}
+	return "\nnext: " + oneLine(command) + "\n"
+}
+
+// nextOfStatus is what to look at first, "" if nothing asks for it.
+func nextOfStatus(st *api.Status) string {
+	switch {
+	case st.Paused != nil:
+		return "breakwater resume"
+	case st.BlockedKeys > 0:
+		return "breakwater keys list --blocked"
+	case st.OperatorHolds > 0:
+		return "breakwater keys list --held"
+	case st.Dead > 0:
+		return "breakwater dlq list"
+	}
+	oldest := (*api.Oldest)(nil)
+	for i := range st.Oldest {
+		if o := &st.Oldest[i]; oldest == nil || o.AgeMS > oldest.AgeMS {
+			oldest = o
+		}
+	}
+	if oldest == nil || time.Duration(oldest.AgeMS)*time.Millisecond < lateAfter {
+		return ""
+	}
+	return "breakwater why " + strconv.FormatUint(oldest.Seq, 10)
+}
+
+// lateAfter is how old a claimable exception is before it is worth a question.
+const lateAfter = time.Minute
+
+// nextOfKeys is the question about the first key of a list.
+func nextOfKeys(first *api.Key) string {
+	if first == nil || first.Key == "" {
+		return ""
+	}
+	if strings.ContainsRune(first.Key, 0) { // which no argument can have
+		if first.Seq == 0 {
+			return ""
+		}
+		return "breakwater why " + strconv.FormatUint(first.Seq, 10)
+	}
+	return "breakwater why " + keyArgument(first.Key)
+}
+
+// keyArgument is a partition key as an argument of why: with a flag where it would be
+// taken for something else.
+func keyArgument(key string) string {
+	word := shellWord(key)
+	if _, isSeq := parseSeq(key); isSeq {
+		return "--partition " + word
+	}
+	if strings.HasPrefix(key, "-") {
+		return "-- " + word
+	}
+	return word
+}
+
+// nextOfWhy is what mends the first cause.
+func nextOfWhy(w *api.Why) string {
+	c := &w.Causes[0]
+	seq := strconv.FormatUint(c.Seq, 10)
+	switch queue.Reason(c.Reason) {
+	case queue.WhyDead, queue.WhyBlocked:
+		return nextOfLetter(c, seq)
+	case queue.WhyDamaged:
+		return "breakwater audit verify"
+	case queue.WhyOperator:
+		word := shellWord(w.PartitionKey)
+		if strings.HasPrefix(w.PartitionKey, "-") {
+			word = "-- " + word
+		}
+		return "breakwater keys release " + word
+	case queue.WhyRetry, queue.WhyHold:
+		return "breakwater show " + seq + ", which has each failure"
+	case queue.WhyLeased:
+		if c.Kind == api.LeaseOfConsumer {
+			return "breakwater leases revoke " + seq + " --reason WHY, if " + c.Owner + " is gone or hangs"
+		}
+		return "breakwater show " + seq
+	case queue.WhyBehind:
+		return "breakwater why " + seq
+	case queue.WhyPaused:
+		return "breakwater resume"
+	case queue.WhyUnavailable:
+		return "mend what the handler reaches; breakwater status says when it is tried again"
+	case queue.WhyNoConsumer:
+		return "breakwater consume --name NAME --routes " + c.Route + ", or give the route a handler and breakwater reload"
+	case queue.WhyConsumers:
+		return "breakwater leases list"
+	case queue.WhyNext:
+		return "breakwater status"
+	}
+	return ""
+}
+
+// nextOfLetter is what ends a dead letter.
+func nextOfLetter(c *api.Cause, seq string) string {
+	switch queue.Code(c.Code) {
+	case queue.CodePoison, queue.CodeConflict:
+		return fmt.Sprintf("breakwater dlq edit %s, then breakwater dlq replay %s; or breakwater dlq discard %s --reason WHY", seq, seq, seq)
+	}
+	return fmt.Sprintf("mend the cause, then breakwater dlq replay %s; or settle it by hand and breakwater dlq discard %s --reason WHY", seq, seq)
+}
+
+// shellWord is a text as a word for a shell: as it is where that is safe, else in
+// quotes. What cannot be seen, or could steer a terminal, is escaped as bash, zsh, ksh
+// and POSIX since 2024 read it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_@%+:,./-", r))
+	}
+	switch {
+	case s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0:
+		return s
+	case utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0:
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r != utf8.RuneError && unicode.IsPrint(r):
+			b.WriteString(s[:size])
+		default:
+			for _, c := range []byte(s[:size]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		}
+		s = s[size:]
+	}
+	return b.String() + "'"
+}

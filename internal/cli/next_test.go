@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"breakwater/internal/control/api"
+	"breakwater/queue"
+)
+
+// TestShellWord: what is suggested can be typed, and says what it means.
+func TestShellWord(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash to read the words")
+	}
+	for _, s := range []string{
+		"ACME", "entity-17", "2026/11@x_y%+:,.", "ACME Corp.", "it's", `a"b`, "$HOME", "`id`", "*", "~", "a\\b", "für", "日本", "",
+		"\x1b[2J", "a\nb", "\t", "\u202egro", "a\u00a0b", "-x", "a;b", "\xff",
+	} {
+		word := shellWord(s)
+		if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r == '\u202e' || r == '\x7f' }) {
+			t.Errorf("%q is written %q, which steers a terminal", s, word)
+		}
+		out, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+word).Output()
+		if s == "-x" {
+			out, err = exec.CommandContext(t.Context(), bash, "-c", "printf -- "+word).Output()
+		}
+		if err != nil || string(out) != s {
+			t.Errorf("%q is written %s, which bash reads as %q (%v)", s, word, out, err)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	late := []api.Oldest{{Seq: 7, AgeMS: 1000}, {Seq: 8, AgeMS: 3_600_000}}
+	for _, c := range []struct {
+		st   api.Status
+		want string
+	}{
+		{api.Status{}, ""},
+		{api.Status{Oldest: late[:1]}, ""},
+		{api.Status{Oldest: late}, "breakwater why 8"},
+		{api.Status{Oldest: late, Dead: 1}, "breakwater dlq list"},
+		{api.Status{Oldest: late, Dead: 1, OperatorHolds: 1}, "breakwater keys list --held"},
+		{api.Status{Oldest: late, Dead: 1, OperatorHolds: 1, BlockedKeys: 1}, "breakwater keys list --blocked"},
+		{api.Status{BlockedKeys: 1, Paused: &api.Pause{}}, "breakwater resume"},
+	} {
+		if got := nextOfStatus(&c.st); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.st, got, c.want)
+		}
+	}
+	for key, want := range map[string]string{
+		"ACME": "breakwater why ACME", "a b": "breakwater why 'a b'", "17": "breakwater why --partition 17", "017": "breakwater why 017",
+		"-x": "breakwater why -- -x", "": "",
+	} {
+		if got := nextOfKeys(&api.Key{Key: key}); got != want {
+			t.Errorf("%q: %q, want %q", key, got, want)
+		}
+	}
+	if got := nextOfKeys(&api.Key{Key: "a\x00", Seq: 3}); got != "breakwater why 3" {
+		t.Errorf("a key that cannot be typed: %q", got)
+	}
+	if got := nextOfKeys(nil); got != "" {
+		t.Errorf("no key: %q", got)
+	}
+}
+
+// TestNext_of_every_reason: what can be mended names a command.
+func TestNext_of_every_reason(t *testing.T) {
+	nothing := map[queue.Reason]bool{queue.WhyNotDue: true, queue.WhyDraining: true, queue.WhyAside: true, queue.WhyNothing: true, queue.WhySettled: true}
+	for _, reason := range []queue.Reason{
+		queue.WhyDead, queue.WhyBlocked, queue.WhyDamaged, queue.WhyOperator, queue.WhyRetry, queue.WhyHold, queue.WhyLeased, queue.WhyBehind,
+		queue.WhyNotDue, queue.WhyPaused, queue.WhyDraining, queue.WhyUnavailable, queue.WhyNoConsumer, queue.WhyConsumers, queue.WhyAside,
+		queue.WhyNext, queue.WhyNothing, queue.WhySettled,
+	} {
+		w := api.Why{PartitionKey: "A", Causes: []api.Cause{{Reason: string(reason), Seq: 3, Kind: api.LeaseOfConsumer, Owner: "ui"}}}
+		if got := nextOfWhy(&w); (got == "") != nothing[reason] || got != "" && !strings.Contains(got, "breakwater ") {
+			t.Errorf("%s: %q", reason, got)
+		}
+	}
+}
