@@ -20,7 +20,7 @@ func words(c *queue.Cause, now time.Time) string {
 		}
 		return text
 	case queue.WhyDamaged:
-		return fmt.Sprintf("the stored bytes of seq %d are damaged: its key is held until a restart finds them sound", c.Seq)
+		return fmt.Sprintf("the stored bytes of seq %d are damaged: it is not handed out, and its key waits for it", c.Seq)
 	case queue.WhyOperator:
 		return "its key is held" + by(cmp.Or(c.By, "an operator")) + since(c.Since, now) + because(c.Text)
 	case queue.WhyRetry:

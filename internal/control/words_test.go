@@ -19,7 +19,7 @@ func TestWords(t *testing.T) {
 			"it is a dead letter since 2026-03-02T09:00:00Z (2h0m): POISON_MESSAGE: no"},
 		{queue.Cause{Reason: queue.WhyBlocked, Seq: 3, Since: start, Code: queue.CodeRejected, Count: 3},
 			"its key waits for dead letter 3 since 2026-03-02T09:00:00Z (2h0m): REJECTED (and for 2 more)"},
-		{queue.Cause{Reason: queue.WhyDamaged, Seq: 3}, "the stored bytes of seq 3 are damaged: its key is held until a restart finds them sound"},
+		{queue.Cause{Reason: queue.WhyDamaged, Seq: 3}, "the stored bytes of seq 3 are damaged: it is not handed out, and its key waits for it"},
 		{queue.Cause{Reason: queue.WhyOperator, By: "olga", Since: start, Text: "dispute"},
 			"its key is held by olga since 2026-03-02T09:00:00Z (2h0m): dispute"},
 		{queue.Cause{Reason: queue.WhyRetry, Seq: 3, Count: 2, Most: 10, Until: later, Text: "exit status 1"},

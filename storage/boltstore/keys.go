@@ -176,6 +176,9 @@ func (l *keyLister) head(k *key, out *queue.Key) {
 	}
 	if out.Name = m.msg.PartitionKey; known {
 		out.First, out.AcceptedAt, out.Route, out.Priority = m.msg.Seq, m.acceptedAt, m.route, m.priority
+		if _, damaged := l.t.standIns[out.First]; damaged {
+			out.Damage = out.First // which a claim need not have met yet
+		}
 	}
 }
 
