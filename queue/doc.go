@@ -22,7 +22,7 @@
 // owner settles the lease: ack (it is done, with an outcome), retry (it failed;
 // again later), release (never started), hold (wait until a given time), reject
 // (never again). What cannot be processed becomes a dead letter, which a person
-// replays or discards. All of this is written to the trail, as records in a
+// replays, edits or discards. All of this is written to the trail, as records in a
 // chain of hashes.
 //
 // # The life of one exception

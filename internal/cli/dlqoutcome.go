@@ -84,10 +84,11 @@ func inTurn(items []api.Result) {
 	})
 }
 
-// tell shows the results that a person wants to see as they come.
-func (r *dealing) tell(items []api.Result) error {
+// tell shows the results that a person wants to see as they come. If nobody reads any
+// more the run goes on: who asked for it gets all of it, or a status that says no.
+func (r *dealing) tell(items []api.Result) {
 	if r.c.Bool("json") {
-		return nil
+		return
 	}
 	var text []byte
 	for _, x := range items {
@@ -95,10 +96,9 @@ func (r *dealing) tell(items []api.Result) error {
 			text = append(append(text, line...), '\n')
 		}
 	}
-	if len(text) == 0 {
-		return nil
+	if len(text) > 0 {
+		_ = write(r.Stdout, text) // the summary will fail in the same way, and say so
 	}
-	return write(r.Stdout, text)
 }
 
 // lineOf says what became, or would become, of one letter; "" for what was done.
