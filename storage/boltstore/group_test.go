@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"breakwater/queue"
+	"breakwater/storage/boltstore/ledger"
+	"breakwater/storage/storetest"
 )
 
 // TestGroup_a_question_that_has_no_answer_ends_nobodys_transaction asks for what is
@@ -66,6 +68,38 @@ func TestGroup_a_key_that_is_forgotten_can_be_used_in_the_same_transaction(t *te
 	}
 }
 
+// TestGroup_is_as_good_as_one_after_the_other mixes verbs in groups that the committer
+// takes as one transaction.
+func TestGroup_is_as_good_as_one_after_the_other(t *testing.T) {
+	storetest.RunGroups(t, openModel, func(t testing.TB, o storetest.Options) storetest.Harness {
+		h := newHarness(t, Options{Committed: o.Committed, ledger: ledger.OpenSmall})
+		return storetest.Harness{
+			Store: h.store, Crash: h.crash, Reopen: h.reopen, Close: h.close,
+			Together: func(calls []func()) { together(t, h.store, calls) },
+		}
+	})
+}
+
+// together has the committer find all calls waiting.
+func together(t testing.TB, s *Store, calls []func()) {
+	t.Helper()
+	g := groupStore{s}
+	for range maxAhead { // so that admissions have their turn with the rest
+		if err := s.Probe(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := g.hold(t)
+	var waiting []<-chan error
+	for _, call := range calls {
+		waiting = append(waiting, g.begin(t, func() error { call(); return nil }))
+	}
+	close(release)
+	for _, done := range waiting {
+		<-done
+	}
+}
+
 // groupStore is a store whose next group a test puts together.
 type groupStore struct{ *Store }
 
@@ -79,7 +113,7 @@ func newGroupStore(t *testing.T) groupStore {
 }
 
 // hold keeps the committer busy until the channel is closed.
-func (s groupStore) hold(t *testing.T) chan struct{} {
+func (s groupStore) hold(t testing.TB) chan struct{} {
 	busy, release := make(chan struct{}), make(chan struct{})
 	go func() {
 		err := s.do(context.Background(), &operation{apply: func(*txn) error {
@@ -96,7 +130,7 @@ func (s groupStore) hold(t *testing.T) chan struct{} {
 }
 
 // begin starts a call and returns when it waits for the committer.
-func (s groupStore) begin(t *testing.T, call func() error) <-chan error {
+func (s groupStore) begin(t testing.TB, call func() error) <-chan error {
 	t.Helper()
 	waiting := len(s.operations) + len(s.admissions)
 	done := make(chan error, 1)

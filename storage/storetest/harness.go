@@ -36,6 +36,10 @@ type Harness struct {
 	// not used again; both may be called many times. Start is the caller's.
 	Crash, Reopen func() queue.Store
 
+	// Together makes calls to the present store at one time, so that one commit answers
+	// all of them if it can; nil: they are begun together, and it is left to chance.
+	Together func(calls []func())
+
 	// Close releases everything when the harness is no longer used; nil: nothing.
 	Close func()
 }

@@ -92,6 +92,8 @@ type machine struct {
 	told    uint64        // records compared so far
 	expired time.Duration // elapsed time at the last Expire of this process; 0: none yet
 	commits []committed
+
+	gathered *[]groupCall // not nil: calls are put here and not made; see RunGroups
 }
 
 // committed is what the observer of a store was told in all.
@@ -139,6 +141,11 @@ func (m *machine) now() time.Time { return m.clock.Now() }
 // all calls a verb on all stores, compares the results and returns them.
 func all[R any](m *machine, what string, call func(queue.Store) (R, error)) R {
 	m.Helper()
+	if m.gathered != nil {
+		*m.gathered = append(*m.gathered, groupCall{what: what, make: func(s queue.Store) (any, error) { return call(s) }})
+		var none R
+		return none
+	}
 	want, err := call(m.stores[0])
 	if err != nil {
 		m.Fatalf("%s: %v", what, err)

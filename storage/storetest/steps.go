@@ -174,15 +174,20 @@ func (m *machine) stepClaim(c *choices) {
 func (m *machine) claim(ask []queue.Want) []held {
 	m.Helper()
 	var next []time.Duration
+	now := m.now()
 	res := all(m, "claim", func(s queue.Store) (queue.ClaimResult, error) {
-		res, err := s.Claim(m.ctx, queue.ClaimRequest{Now: m.now(), Wants: ask})
+		res, err := s.Claim(m.ctx, queue.ClaimRequest{Now: now, Wants: ask})
 		if res.Next.IsZero() {
 			next = append(next, -1)
 		} else {
-			next = append(next, res.Next.Sub(m.now()).Truncate(time.Microsecond))
+			next = append(next, res.Next.Sub(now).Truncate(time.Microsecond))
 		}
 		return res, err
 	})
+	if m.gathered != nil {
+		(*m.gathered)[len(*m.gathered)-1].asks = ask
+		return nil
+	}
 	same(m, "next", next[len(next)-1], next[0])
 	var got []held
 	for i, ds := range res.Deliveries {
@@ -241,9 +246,8 @@ func (m *machine) settle(answers []queue.Settlement) {
 		m.Logf("  seq %d of %s: verb %d, after %s, until %s, aside %s", a.Token.Seq, a.Owner.Name, a.Verb,
 			a.After, a.Until.Round(0).Format("15:04:05.000"), a.Aside)
 	}
-	all(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) {
-		return s.Settle(m.ctx, queue.SettleRequest{Now: m.now(), Policy: m.policy, Settlements: answers})
-	})
+	r := queue.SettleRequest{Now: m.now(), Policy: m.policy, Settlements: answers}
+	all(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) { return s.Settle(m.ctx, r) })
 }
 
 // pickHeld picks a lease that somebody holds, or sometimes one of all there were.
@@ -320,9 +324,8 @@ func (m *machine) stepRevoke(c *choices) {
 
 func (m *machine) reclaim(most int) {
 	m.Helper()
-	all(m, "reclaim", func(s queue.Store) ([]queue.Reclaimed, error) {
-		return s.Reclaim(m.ctx, queue.ReclaimRequest{Now: m.now(), Policy: m.policy, Max: most})
-	})
+	r := queue.ReclaimRequest{Now: m.now(), Policy: m.policy, Max: most}
+	all(m, "reclaim", func(s queue.Store) ([]queue.Reclaimed, error) { return s.Reclaim(m.ctx, r) })
 }
 
 func (m *machine) action() queue.Action {
