@@ -19,6 +19,7 @@ import (
 // hundred exceptions under leases of ten minutes (B39). The next start gives all of
 // them back, and blames only what was running.
 func TestCrash_long_leases_hold_nobody_up(t *testing.T) {
+	t.Parallel()
 	const n, workers, room, hold = 200, 8, 256, 100
 	s := newSite(t, fmt.Sprintf(`
 queue {
@@ -79,6 +80,7 @@ func (s *site) counts() (st struct{ Ready, Leased, Dead, Done int }) {
 // to the command, by killing it, and by killing the server under it. Each letter is in
 // one place at every moment, and the next replay goes on where that one ended.
 func TestReplay_interrupted(t *testing.T) {
+	t.Parallel()
 	const n = 6000
 	s := newSite(t, "") // nobody works on ROUTE_REVIEW
 	s.deadLetters(n)
@@ -135,6 +137,7 @@ func TestReplay_interrupted(t *testing.T) {
 // TestStart_memory_does_not_depend_on_the_backlog starts on 40 MB of lines that nobody
 // works on (B50), and looks at them.
 func TestStart_memory_does_not_depend_on_the_backlog(t *testing.T) {
+	t.Parallel()
 	const n, size = 10_000, 4 << 10
 	s := newSite(t, "")
 	p := s.serve()

@@ -26,7 +26,7 @@ func RunGroups(t *testing.T, model, open Open) {
 		m := newMachine(rt, t, []Open{model, open})
 		g := &groups{machine: m, t: t, model: model, began: m.now()}
 		defer g.close()
-		for range rapid.IntRange(3, 12).Draw(rt, "groups") { // each is explained from the beginning
+		for range rapid.IntRange(3, 9).Draw(rt, "groups") { // each is explained from the beginning
 			g.step(&choices{aStep.Draw(rt, "group")})
 		}
 		g.finish()
