@@ -50,8 +50,7 @@ func (s *Session) settlements(answers []queue.Settlement, p queue.Policy) []queu
 	return out
 }
 
-// settle hands settlements to the store, as long as the session and ctx last, and
-// forgets the leases that are over.
+// settle hands settlements to the store and forgets the leases that are over.
 func (s *Session) settle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
 	if !s.begin() {
 		return nil, queue.ErrDetached
@@ -60,10 +59,7 @@ func (s *Session) settle(ctx context.Context, p queue.Policy, settlements []queu
 	if len(settlements) == 0 {
 		return nil, nil
 	}
-	patience, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(s.life, end)()
-	results, err := s.r.trySettle(patience, p, settlements)
+	results, err := s.r.trySettle(ctx, s.over, p, settlements)
 	if err != nil {
 		return nil, s.failed(ctx, "settle", err)
 	}
@@ -77,10 +73,19 @@ func (s *Session) failed(ctx context.Context, doing string, err error) error {
 	case fatal(err):
 		s.r.fail(doing, err)
 		return s.r.failedWith()
-	case s.life.Err() != nil && ctx.Err() == nil:
+	case s.isOver() && ctx.Err() == nil:
 		return queue.ErrDetached
 	}
 	return err
+}
+
+func (s *Session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // answered forgets the leases that are over. The slot of a key that was put back is
@@ -196,7 +201,7 @@ func (s *Session) pace(ctx context.Context, late int) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.life.Done():
+	case <-s.over:
 	case <-s.r.draining: // what is read from now on is bounded by the drain
 	case <-s.r.failed:
 	case <-ctx.Done():

@@ -35,7 +35,7 @@ func (s *Session) Detach(ctx context.Context) error {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.unsettled))
 	s.mu.Unlock()
-	back, err := s.putBack(ctx, tokens, leftByItself, s.r.trySettle)
+	back, err := s.putBack(ctx, tokens, leftByItself)
 	return errors.Join(err, s.noteLeft(ctx, leftByItself, back))
 }
 
@@ -48,7 +48,7 @@ func (s *Session) Break(ctx context.Context) error {
 		return nil
 	}
 	defer s.r.desk.free(s)
-	back, err := s.putBack(ctx, tokensOf(s.untold()), leftUntold, s.r.trySettle)
+	back, err := s.putBack(ctx, tokensOf(s.untold()), leftUntold)
 	reason := leftBroken
 	if s.r.Draining() {
 		reason = leftDraining
@@ -67,7 +67,7 @@ func (s *Session) leave() bool {
 		return false
 	}
 	s.left = true
-	s.end()
+	close(s.over)
 	quiet := make(chan struct{})
 	if s.quiet = quiet; s.busy == 0 {
 		close(quiet)
@@ -123,11 +123,16 @@ func tokensOf(deliveries []queue.Delivery) []queue.Token {
 	return tokens
 }
 
-// settler is how an answer is brought to the store: once, or until there is room.
-type settler func(context.Context, queue.Policy, []queue.Settlement) ([]queue.SettleResult, error)
-
 // putBack releases leases, uncounted, and returns how many there were.
-func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason string, settle settler) (int, error) {
+func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason string) (int, error) {
+	return s.putBackBy(tokens, reason, func(p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
+		return s.r.trySettle(ctx, nil, p, settlements)
+	})
+}
+
+func (s *Session) putBackBy(tokens []queue.Token, reason string,
+	settle func(queue.Policy, []queue.Settlement) ([]queue.SettleResult, error),
+) (int, error) {
 	if len(tokens) == 0 {
 		return 0, nil
 	}
@@ -137,7 +142,7 @@ func (s *Session) putBack(ctx context.Context, tokens []queue.Token, reason stri
 	for i, t := range tokens {
 		settlements[i] = queue.Settlement{Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason}
 	}
-	results, err := settle(ctx, r.settings.Load().Policy, settlements)
+	results, err := settle(r.settings.Load().Policy, settlements)
 	if err != nil {
 		if fatal(err) {
 			r.fail("put back what a consumer had", err)
@@ -180,7 +185,7 @@ func (s *Session) noteLeft(ctx context.Context, reason string, back int) error {
 // of anything new. It returns how many there were.
 func (r *Runner) clearDesk(ctx context.Context) (back int64) {
 	for _, at := range r.desk.attached() {
-		n, err := at.putBack(ctx, tokensOf(at.untold()), draining, r.trySettle)
+		n, err := at.putBack(ctx, tokensOf(at.untold()), draining)
 		if back += int64(n); err != nil {
 			return back
 		}
@@ -201,7 +206,9 @@ func (r *Runner) putBackUnread(ctx context.Context, now time.Time) {
 
 func (s *Session) putBackUnread(ctx context.Context) {
 	unread := s.untold()
-	n, err := s.putBack(ctx, tokensOf(unread), leftUntold, s.r.settleOnce)
+	n, err := s.putBackBy(tokensOf(unread), leftUntold, func(p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
+		return s.r.settleOnce(ctx, p, settlements) // the keeper has others to look after
+	})
 	if err != nil {
 		s.restore(unread)
 	} else if n > 0 {

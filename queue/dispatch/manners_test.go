@@ -212,6 +212,86 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
+func TestLeaving(t *testing.T) {
+	inBubble(t, "what is claimed for who is just leaving goes back", func(t *testing.T) {
+		for _, leave := range []func(*guest) error{
+			func(c *guest) error { return c.Detach(context.Background()) },
+			func(c *guest) error { return c.Break(context.Background()) },
+		} {
+			g := hosted(t)
+			c := g.attach(attachment("ui", 9))
+			left := make(chan error, 1)
+			synctest.Wait()
+			g.store.after("claim", func() {
+				go func() { left <- leave(c) }()
+				<-time.After(time.Millisecond)
+			})
+			g.submit("a1@A")
+			if err := <-left; err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if st := g.status(); st.Ready != 1 || st.Leased != 0 || g.events(queue.EventDispatched) != 1 {
+				t.Errorf("%+v", st)
+			}
+		}
+	})
+	inBubble(t, "who comes back is not told of what its last answer settles", func(t *testing.T) {
+		g := hosted(t)
+		c := g.attach(attachment("ui", 9))
+		g.submit("a1@A", "b1@B")
+		c.has()
+		slow := true
+		g.store.on(func(verb string) error {
+			if verb == "settle" && slow {
+				<-time.After(5 * time.Second)
+			}
+			return nil
+		})
+		go c.ack("a1")
+		synctest.Wait()
+		if err := c.Break(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		again := g.attach(attachment("ui", 9))
+		if got := again.told(); got != "b1" {
+			t.Errorf("told of %s", got)
+		}
+		slow = false
+	})
+	inBubble(t, "what was taken back while it lay in the mailbox is not told", func(t *testing.T) {
+		g := hosted(t)
+		c := g.silent(attachment("ui", 9))
+		g.submit("a1@A", "b1@B")
+		synctest.Wait()
+		revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []uint64{1})
+		if err != nil || revoked[0].Code != "" {
+			t.Fatal(revoked, err)
+		}
+		g.Revoked(revoked)
+		go c.read()
+		if got := c.told(); got != "b1" {
+			t.Errorf("told of %s", got)
+		}
+	})
+	inBubble(t, "what is taken back while it is claimed is not told, and takes no room", func(t *testing.T) {
+		g := hosted(t)
+		c := g.attach(attachment("ui", 1))
+		synctest.Wait()
+		g.store.after("claim", func() {
+			revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []uint64{1})
+			if err != nil || revoked[0].Code != "" {
+				t.Error(revoked, err)
+			}
+			g.Revoked(revoked)
+		})
+		g.submit("a1@A", "b1@B")
+		if got := c.told(); got != "b1" {
+			t.Errorf("told of %s", got)
+		}
+	})
+}
+
 // long makes n messages m0, m1, … of n keys, of so many bytes each.
 func long(n, size int) (specs []string) {
 	for i := range n {

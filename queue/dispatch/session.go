@@ -25,10 +25,8 @@ const (
 type Session struct {
 	r    *Runner
 	a    queue.Attachment
-	bell signal // there may be something to tell
-
-	life context.Context // ends when it is left
-	end  context.CancelFunc
+	bell signal        // there may be something to tell
+	over chan struct{} // closed when it is left
 
 	// The feeder's: since when it has had no room for all that there is for it, whose
 	// turn it is of its routes, and how often in a row one of them was not asked for.
@@ -75,8 +73,7 @@ func (r *Runner) Attach(ctx context.Context, a queue.Attachment) (*Session, erro
 	if err := checkAttachment(&a); err != nil {
 		return nil, err
 	}
-	s := &Session{r: r, a: a, bell: newSignal(), unsettled: map[queue.Token]*lent{}}
-	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s := &Session{r: r, a: a, bell: newSignal(), over: make(chan struct{}), unsettled: map[queue.Token]*lent{}}
 	if err := r.failedWith(); err != nil {
 		return nil, err
 	}
@@ -88,7 +85,6 @@ func (r *Runner) Attach(ctx context.Context, a queue.Attachment) (*Session, erro
 	}
 	err := s.come(ctx)
 	if err != nil {
-		s.end()
 		r.desk.free(s)
 		return nil, err
 	}
@@ -200,7 +196,7 @@ func (s *Session) await(ctx context.Context, ends, now time.Time) error {
 	case <-s.bell:
 	case <-timer.C:
 	case <-draining:
-	case <-s.life.Done():
+	case <-s.over:
 	case <-s.r.failed:
 	case <-ctx.Done():
 		return ctx.Err()

@@ -46,7 +46,7 @@ func (w *worker) settleOne(s *shift, d *queue.Delivery, a *queue.Answer) {
 func (w *worker) settle(s *shift, batch []queue.Delivery, settlements []queue.Settlement) {
 	policy := w.r.settings.Load().Policy
 	later := w.prepare(batch, settlements)
-	results, err := w.r.trySettle(s.settling, policy, settlements)
+	results, err := w.r.trySettle(s.settling, nil, policy, settlements)
 	if err != nil {
 		w.r.fail("settle", err)
 		return
@@ -112,8 +112,9 @@ func (w *worker) letGo(p queue.Policy, settlements []queue.Settlement, results [
 }
 
 // trySettle asks until there is room: the effect has happened. Its error is the
-// end of the store, or of the patience of a drain or a consumer.
-func (r *Runner) trySettle(ctx context.Context, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
+// end of the store, or of the patience of a drain or a consumer: enough ends the
+// waiting for room, but no call that is under way; nil: nothing does.
+func (r *Runner) trySettle(ctx context.Context, enough <-chan struct{}, p queue.Policy, settlements []queue.Settlement) ([]queue.SettleResult, error) {
 	for told := false; !r.hasFailed(); told = true {
 		results, err := r.settleOnce(ctx, p, settlements)
 		if !errors.Is(err, queue.ErrNoRoom) {
@@ -122,7 +123,7 @@ func (r *Runner) trySettle(ctx context.Context, p queue.Policy, settlements []qu
 		if !told {
 			r.log.Error("no room to settle; trying until there is", "code", string(queue.CodeStorageUnavailable), "error", err.Error())
 		}
-		if !r.pauseFor(ctx, retryAfter) {
+		if !r.pauseFor(ctx, enough, retryAfter) {
 			return nil, err
 		}
 	}
@@ -140,7 +141,7 @@ func (r *Runner) settleOnce(ctx context.Context, p queue.Policy, settlements []q
 }
 
 // pauseFor waits; false: it was not worth waiting to the end.
-func (r *Runner) pauseFor(ctx context.Context, d time.Duration) bool {
+func (r *Runner) pauseFor(ctx context.Context, enough <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -148,6 +149,7 @@ func (r *Runner) pauseFor(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-r.failed:
 	case <-r.ended:
+	case <-enough:
 	case <-ctx.Done():
 	}
 	return false
