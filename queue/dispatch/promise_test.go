@@ -624,7 +624,6 @@ func (d *day) finish() {
 		all = append(all, r)
 		return true
 	}))
-	count(all)
 	d.found = append(d.found, storetest.CheckTrail(all)...)
 	v, err := d.store.Verify(context.Background(), queue.VerifyOptions{})
 	d.must(err)
