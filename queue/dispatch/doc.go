@@ -5,13 +5,15 @@
 //
 //	producers ──► Submit ──► store.Admit          intake.go: back-pressure, QUEUE_SATURATED
 //	                             │
-//	feeder ──► store.Claim ──────┘                feeder.go: takes no more than there is room for
+//	feeder ──► store.Claim ──────┘                feeder.go, offer.go: takes no more than there is room for
 //	   │  one bounded channel per worker
-//	   ▼
-//	workers ──► handler ──► store.Settle          worker.go, settle.go: one message at a time, in order
+//	   ├────► workers ──► handler ──► store.Settle    worker.go, settle.go: one message at a time, in order
+//	   │  one bounded mailbox per consumer
+//	   └────► Next    Answer ──► store.Settle     session.go, answer.go: consumers, at their own pace
 //
 // Beside them run the keeper of leases (leases.go: renews what the workers hold,
-// takes back what expired) and the watch (watch.go: CONSUMER_LAG, readiness).
+// takes back what expired) and the watch (watch.go: CONSUMER_LAG, readiness). A
+// consumer has no goroutine here: its connection's call Next and Answer.
 //
 // # Back-pressure
 //
@@ -38,6 +40,20 @@
 // renews exactly that. Since it lives in this process, its leases end with its
 // answers: neither a slow handler, nor a slow disk, nor a process that was stopped
 // for a while makes one expire.
+//
+// # Consumers
+//
+// A consumer attaches under a name and is an owner beside the workers (desk.go): it
+// serves the slots that rendezvous hashing gives it among those of the same route. That
+// is a preference. What it has no room for, or does not want, goes to others (offer.go).
+// Its leases are its own: they outlive its connection (leave.go), and a session that is
+// attached under the same name gets them again (takeover.go).
+//
+// A session knows all that the store has leased to its consumer, at any moment at which
+// it could tell of it. So nothing is claimed for one that is leaving, nothing that was
+// settled is told of, and every lease that ends makes room. Where the store is asked
+// and the answer may be stale when it arrives, the session keeps what has ended
+// meanwhile (early).
 //
 // # Changing
 //

@@ -362,12 +362,12 @@ func (d *day) reload(s *step) {
 
 // letters replays or discards every second dead letter, or all.
 func (d *day) letters(s *step, op queue.Action) {
-	dead, err := d.store.DeadLetters(context.Background(), 0, 1000)
+	page, err := d.store.DeadLetters(context.Background(), queue.LetterQuery{Limit: 1000, NoLines: true})
 	d.must(err)
 	var seqs []uint64
-	for i := range dead {
+	for i := range page.Letters {
 		if s.a%2 == 0 || (i+s.b)%2 == 0 {
-			seqs = append(seqs, dead[i].Seq)
+			seqs = append(seqs, page.Letters[i].Seq)
 		}
 	}
 	if s.do == "replay" {
