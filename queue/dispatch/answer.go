@@ -88,9 +88,9 @@ func (s *Session) isOver() bool {
 	}
 }
 
-// answered forgets the leases that are over. The slot of a key that was put back is
-// open to every consumer for as long as it is not offered to this one: the store
-// keeps it from this one, and the shares must not keep it from the others.
+// answered forgets the leases that are over. A key that was put back is open to every
+// consumer for as long as it is not offered to this one: the store keeps it from this
+// one, and the shares must not keep it from the others.
 func (s *Session) answered(settlements []queue.Settlement, results []queue.SettleResult) {
 	now := s.r.now()
 	s.mu.Lock()
@@ -103,14 +103,11 @@ func (s *Session) answered(settlements []queue.Settlement, results []queue.Settl
 			}
 			continue
 		}
-		l := s.finish(a.Token)
-		if l == nil {
-			continue // it was not given again yet
+		if m := results[i].Message; a.Aside > 0 && m != nil {
+			s.r.desk.open(m.PartitionKey, now.Add(a.Aside))
 		}
-		if a.Aside > 0 {
-			s.r.desk.open(l.slot, now.Add(a.Aside))
-		}
-		if s.r.observer.Answered != nil {
+		// It may be one of before that was not given again yet.
+		if l := s.finish(a.Token); l != nil && s.r.observer.Answered != nil {
 			s.r.observer.Answered(l.route, a.Verb)
 		}
 	}

@@ -105,8 +105,9 @@ func share(seats []seat) []seat {
 	return seats
 }
 
-// open lets any consumer have the keys of a slot until a time.
-func (d *desk) open(slot partition.Slot, until time.Time) {
+// open lets any consumer have a key, and those that share its slot, until a time.
+func (d *desk) open(key string, until time.Time) {
+	slot := partition.SlotOf(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.opened == nil {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"breakwater/partition"
 	"breakwater/queue"
 )
 
@@ -59,7 +58,6 @@ type Session struct {
 // lent is a lease that a consumer has.
 type lent struct {
 	route    queue.Route
-	slot     partition.Slot
 	deadline time.Time
 	warned   bool // it was told that it ends
 	bytes    int  // in the mailbox; 0: it was told
@@ -333,8 +331,8 @@ func (s *Session) take(d *queue.Delivery, fresh bool) {
 		s.unread = s.r.now()
 	}
 	l := &lent{
-		route: d.Route, slot: partition.SlotOf(d.Message.PartitionKey), deadline: d.Deadline,
-		bytes: len(d.Message.Line) + deliveryOverhead, fresh: fresh,
+		route: d.Route, deadline: d.Deadline, bytes: len(d.Message.Line) + deliveryOverhead,
+		fresh: fresh,
 	}
 	s.unsettled[d.Token] = l
 	s.mailbox = append(s.mailbox, *d)

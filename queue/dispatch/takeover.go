@@ -62,7 +62,7 @@ func (r *Runner) Revoked(revoked []queue.Revoked) {
 		}
 		if s := r.desk.find(v.Owner); s != nil {
 			if l := s.lose(v.Token); l != nil {
-				r.desk.open(l.slot, l.deadline)
+				r.desk.open(v.Message.PartitionKey, l.deadline)
 			}
 		}
 		if v.DeadCode != "" {
