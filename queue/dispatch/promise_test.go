@@ -23,21 +23,21 @@ import (
 )
 
 // daySteps makes the days of TestPromise longer.
-var daySteps = flag.Int("promise.steps", 40, "steps of each random day of TestPromise, at most")
+var daySteps = flag.Int("promise.steps", 30, "steps of each random day of TestPromise, at most")
 
 // TestPromise lives random days on the real dispatcher: workers and consumers come and
 // go, answer in every way, late and twice, and vanish; operators hold, pause, replay,
 // discard, revoke and reload. A world that sees only what was said holds it against
 // the promise of order; in the end all of it must be over, once.
 //
-// Every eighth day is lived on boltstore too. Seconds in CI; a night with, say,
+// Every twentieth day is lived on boltstore too. Seconds in CI; a night with, say,
 // -rapid.checks=20000 -promise.steps=200.
 func TestPromise(t *testing.T) {
 	warmUp(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := drawDay(rt)
 		d.liveOn(t, rt, "memstore", func(*testing.T) queue.Store { return memstore.New(memstore.Options{}) })
-		if d.salt%8 > 0 {
+		if d.salt%20 > 0 {
 			return
 		}
 		d.liveOn(t, rt, "boltstore", func(t *testing.T) queue.Store {

@@ -98,14 +98,8 @@ func TestShares(t *testing.T) {
 		}
 		g.submit(specs...)
 		for range 40 {
-			one.has()
-			for id := range one.held {
-				one.ack(id)
-			}
-			both.has()
-			for id := range both.held {
-				both.ack(id)
-			}
+			one.ack(strings.Fields(one.has())...)
+			both.ack(strings.Fields(both.has())...)
 		}
 		if st := g.status(); st.Done != 40 {
 			t.Fatalf("%+v", st)
