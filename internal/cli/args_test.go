@@ -186,14 +186,14 @@ func TestRun_prints_nowhere_else(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Process{Args: []string{"breakwater", "nope"}, Stdin: os.Stdin, Stdout: out, Stderr: complaints, Getenv: os.Getenv}
+	p := Process{Args: []string{"breakwater", "nothing"}, Stdin: os.Stdin, Stdout: out, Stderr: complaints, Getenv: os.Getenv}
 	if got := Run(context.Background(), context.Background(), p); got != exitUsage {
 		t.Errorf("status %d, want %d", got, exitUsage)
 	}
 	printed, _ := os.ReadFile(out.Name())
 	said, _ := os.ReadFile(complaints.Name())
 	if len(printed) > 0 || !slices.Equal(strings.Split(string(said), "\n"), []string{
-		`breakwater: error: breakwater: there is no command "nope"`, `hint: see "breakwater --help"`, "",
+		`breakwater: error: breakwater: there is no command "nothing"`, `hint: see "breakwater --help"`, "",
 	}) {
 		t.Errorf("stdout %q, stderr %q", printed, said)
 	}

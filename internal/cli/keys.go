@@ -147,8 +147,8 @@ meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
 func (e *env) keysList(c *ucli.Context, control *client.Control, state string) error {
 	rows := [][]string{{"PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR"}}
 	var first *api.Key
-	n, more := 0, false
-	for k, err := range control.Keys(c.Context, state) {
+	n, more := 0, false // one more than the limit is read, to know whether there is
+	for k, err := range control.Keys(c.Context, state, c.Int("limit")+1) {
 		if err != nil {
 			return err
 		}
@@ -164,9 +164,7 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 			}
 			continue
 		}
-		rows = append(rows, []string{
-			keyName(&k), k.State, number(k.Open), moment(k.AcceptedAt), amountsText(k.Amounts), waitsText(&k),
-		})
+		rows = append(rows, keyRow(&k))
 		if len(rows) > listPiece {
 			if err := write(e.Stdout, table(rows)); err != nil {
 				return err

@@ -99,6 +99,7 @@ func (e *env) commands() []*ucli.Command {
 		e.enqueueCommand(),
 		e.consumeCommand(),
 		e.statusCommand(),
+		e.topCommand(),
 		e.showCommand(),
 		e.whyCommand(),
 		e.dlqCommand(),

@@ -93,7 +93,9 @@ func timeText(t time.Time) string {
 func pages[T any](ctx context.Context, c *Control, path string, q url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		q.Set("limit", strconv.Itoa(api.MaxLimit))
+		if !q.Has("limit") {
+			q.Set("limit", strconv.Itoa(api.MaxLimit))
+		}
 		for {
 			var page api.List[T]
 			if err := c.get(ctx, path, q, &page); err != nil {
@@ -118,10 +120,14 @@ func pages[T any](ctx context.Context, c *Control, path string, q url.Values) it
 }
 
 // Keys lists partition keys, those that a person has to look at first; state, if not
-// "", is one of api.KeyBlocked and its like.
-func (c *Control) Keys(ctx context.Context, state string) iter.Seq2[api.Key, error] {
+// "", is one of api.KeyBlocked and its like. Whoever wants only the first few of them
+// says how many, so that no more are read at a time.
+func (c *Control) Keys(ctx context.Context, state string, few int) iter.Seq2[api.Key, error] {
 	q := url.Values{}
 	set(q, "state", state)
+	if few > 1 && few < api.MaxLimit {
+		q.Set("limit", strconv.Itoa(few))
+	}
 	return pages[api.Key](ctx, c, "/v1/keys", q)
 }
 

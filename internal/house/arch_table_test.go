@@ -200,6 +200,7 @@ var doors = []door{
 	},
 	{path: "github.com/urfave/cli/v2", in: []string{"internal/cli"}, why: "flags and commands end where the program begins"},
 	{path: "github.com/schollz/progressbar/v3", in: []string{"internal/cli"}, why: "only a person at a terminal sees progress"},
+	{path: "github.com/gdamore/tcell/v3", in: []string{"internal/cli"}, why: "the live view draws on a whole terminal: cells, sizes and keys of every kind of it are a library's work"},
 	{path: "golang.org/x/term", in: []string{"internal/cli"}, why: "only the command line cares whether it talks to a terminal"},
 	{path: "github.com/hashicorp/hcl/v2", in: []string{"internal/config"}, why: "the configuration's language is known to its reader only"},
 	{path: "github.com/zclconf/go-cty", in: []string{"internal/config"}, why: "HCL's values, see HCL"},
