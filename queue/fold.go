@@ -5,8 +5,16 @@ import "time"
 // Fold applies a record to what is known of its message, so that the state of a
 // message can be derived from the trail alone: for settled ones, whose bytes are
 // not kept, and to check stored state against the evidence. Records must come in
-// the order of the trail.
+// the order of the trail; those that are copies (see trim.go) tell what they always did,
+// and the records of the message's own what has become of it since.
 func (x *Exception) Fold(r *Record) {
+	if r.CopyOf != 0 {
+		x.foldCopy(r)
+		return
+	}
+	if x.Seq == 0 && r.Event != EventAccepted && r.Event != EventQuarantined {
+		x.meet(r)
+	}
 	switch r.Event {
 	case EventAccepted, EventQuarantined:
 		x.begin(r)
@@ -71,6 +79,56 @@ func (x *Exception) begin(r *Record) {
 		x.State = Scheduled
 	} else {
 		x.State, x.Place = Ready, Place{Seq: r.Seq}
+	}
+}
+
+// meet takes what any record of a message says of it, for want of its first.
+func (x *Exception) meet(r *Record) {
+	x.Trimmed = true
+	x.Stored = Stored{
+		Seq: r.Seq, TraceID: r.TraceID, SourceHash: r.SourceHash, Decision: r.MatchDecision,
+		PartitionKey: r.PartitionKey, Amount: r.Amount,
+	}
+}
+
+// foldCopy applies a copy. All that it tells held when it was made; but the state that a
+// message began with only counts while nothing else has told of a later one.
+func (x *Exception) foldCopy(r *Record) {
+	if x.Seq == 0 {
+		x.meet(r)
+	}
+	x.Trimmed = true
+	begins := x.State == 0 || x.State == Dead && atDoor(x.Code)
+	switch r.Event {
+	case EventQuarantined, EventAccepted:
+		kept := *x
+		x.begin(r)
+		if kept.EditedHash != (Hash{}) {
+			x.Stored = kept.Stored
+		}
+		if r.Event == EventAccepted && kept.LineHash != (Hash{}) {
+			x.LineBytes, x.LineHash = kept.LineBytes, kept.LineHash // what was sent, of a line that was replayed
+		} else {
+			x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256
+		}
+		if !begins {
+			x.State, x.Code, x.Reason, x.Field, x.Of, x.DeadAt = kept.State, kept.Code, kept.Reason, kept.Field, kept.Of, kept.DeadAt
+		} else if r.Event == EventAccepted {
+			x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}
+		}
+		if !kept.Place.IsZero() {
+			x.Place = kept.Place
+		}
+	case EventEdited:
+		x.Stored, x.EditedHash = r.stored(), r.LineSHA256
+	case EventDue:
+		if x.Place = r.Place; x.State == Scheduled {
+			x.State = Ready
+		}
+	case EventDispatched:
+		x.State, x.Owner, x.Deadline, x.Deliveries = Leased, r.Worker, r.Deadline, r.Delivery
+	case EventDeadLettered:
+		x.State, x.Code, x.Reason, x.DeadAt = Dead, r.Code, r.Reason, r.TS
 	}
 }
 

@@ -225,7 +225,8 @@ type StoreStatus struct {
 	LedgerKeys                     int64 // remembered: not those that have expired
 	LastSeq                        uint64
 	Head                           Head
-	Records                        uint64 // in the trail
+	Records                        uint64 // number of the trail's last one
+	Opening                        Opening
 	ArchivedN, ArchivedBlock       uint64 // up to this record and block an archive holds the trail; 0: nothing
 	ArchivedAt                     time.Time
 	Origin                         string // which store this is; see Origin
@@ -273,6 +274,7 @@ type Exception struct {
 	Sent           []byte
 	EditedHash     Hash      // of Line, if that is not the line that was sent
 	Deaths         int       // how often it has become a dead letter
+	Trimmed        bool      // derived from its records, of which retention has removed the first
 	Deliveries     int       // since it was accepted, or replayed
 	FailedAttempts int       // the same
 	Owner          string    // Leased: who holds it

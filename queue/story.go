@@ -13,6 +13,10 @@ type story struct {
 	held   map[string]Action // keys that an operator holds: by whom, since when and why
 	paused *Pause            // nil: claims go on
 	sums   Balance           // but for what is counted from live
+
+	// old is the seq given last before the trail begins, as long as the copies of what
+	// was open then have not all been read; see retell.go.
+	old uint64
 }
 
 // traced is an open message or dead letter. There may be millions: it has 48 bytes.
@@ -23,7 +27,7 @@ type traced struct {
 	sub                uint32   // Place.Sub
 	deliveries, failed uint32   // that count
 	state              State    // Ready, Scheduled, Leased or Dead
-	flags              uint8
+	flags              uint16
 }
 
 // Flags of a traced message.
@@ -32,6 +36,14 @@ const (
 	tracedQuarantined             // it has a QUARANTINED record
 	tracedStored                  // found in the buckets
 	tracedEdited                  // its line is not the one that was sent: story.sent
+
+	// Of a message that is older than the trail:
+	tracedTold       // a record that is no copy has told of it
+	tracedCopied     // a copy has told of it
+	tracedLoose      // its place is not known
+	tracedLineless   // nor its line
+	tracedDeliveries // nor how many of its deliveries count
+	tracedFailed     // nor how many of its attempts failed
 )
 
 // lineMark is what is kept of a line's hash.
@@ -100,6 +112,10 @@ func (s *story) count() Balance {
 
 // play plays one record.
 func (s *story) play(r *Record) {
+	if r.CopyOf != 0 {
+		s.retell(r)
+		return
+	}
 	switch r.Event {
 	case EventAccepted, EventQuarantined:
 		s.first(r)
@@ -120,11 +136,15 @@ func (s *story) play(r *Record) {
 		if !r.Event.OfMessage() || r.Seq == 0 {
 			return
 		}
-		if m := s.live[r.Seq]; m != nil {
-			s.step(r, m)
-		} else {
-			s.wrong(r, "the message was not open")
+		m := s.live[r.Seq]
+		if m == nil && r.Seq <= s.old {
+			m = s.meet(r)
 		}
+		if m == nil {
+			s.wrong(r, "the message was not open")
+			return
+		}
+		s.step(r, m)
 	}
 }
 
@@ -132,6 +152,10 @@ func (s *story) play(r *Record) {
 // place.
 func (s *story) first(r *Record) {
 	m := s.live[r.Seq]
+	if m == nil && r.Event == EventAccepted && r.Seq <= s.old {
+		m = s.meet(r)
+	}
+	replayed := m != nil
 	if m == nil {
 		if s.seq++; r.Seq != s.seq {
 			s.wrong(r, "seq %d was due", s.seq)
@@ -141,11 +165,11 @@ func (s *story) first(r *Record) {
 		s.live[r.Seq] = m
 	} else if r.Event == EventQuarantined || m.state != Ready || !m.at().IsZero() {
 		s.wrong(r, "the message was accepted before")
-	} else if lineMark(r.LineSHA256) != m.line {
+	} else if lineMark(r.LineSHA256) != m.line && m.flags&tracedLineless == 0 {
 		s.wrong(r, "its line is not the one that was replayed")
 	}
 	s.adopt(m, r.PartitionKey)
-	m.line = lineMark(r.LineSHA256)
+	m.reads(r)
 	if r.Event == EventQuarantined {
 		m.state, m.flags = Dead, m.flags|tracedQuarantined
 		s.sums.Quarantined++
@@ -153,7 +177,7 @@ func (s *story) first(r *Record) {
 	}
 	m.flags |= tracedAccepted
 	s.sums.Accepted++
-	if m.flags&tracedQuarantined != 0 {
+	if replayed {
 		s.sums.QuarantinedAccepted++
 	}
 	if r.NotBefore.After(r.TS) {
@@ -198,14 +222,28 @@ func (s *story) forget(seq uint64, m *traced) {
 
 // enter gives a message its place in the order of its key.
 func (s *story) enter(m *traced, p Place) {
-	m.place, m.sub = p.Seq, p.Sub
+	m.takes(p)
 	s.putBack(m)
 }
 
 // putBack makes a message ready at its place.
 func (s *story) putBack(m *traced) {
 	m.state = Ready
-	heap.Push(&m.key.waiting, m)
+	if m.flags&tracedLoose == 0 {
+		heap.Push(&m.key.waiting, m)
+	}
+}
+
+// takes gives a message its place.
+func (m *traced) takes(p Place) {
+	m.place, m.sub = p.Seq, p.Sub
+	m.flags &^= tracedLoose
+}
+
+// reads gives a message its line.
+func (m *traced) reads(r *Record) {
+	m.line = lineMark(r.LineSHA256)
+	m.flags &^= tracedLineless
 }
 
 // step plays a record of a message that is open or a dead letter.
@@ -248,7 +286,8 @@ func (s *story) step(r *Record, m *traced) {
 // ordered.
 func (s *story) dispatch(r *Record, m *traced) {
 	k := m.key
-	if m.state != Ready || m.at().IsZero() {
+	loose := m.flags&tracedLoose != 0
+	if m.state != Ready || m.at().IsZero() && !loose {
 		s.wrong(r, "the message was %s", m.state)
 		return
 	}
@@ -256,7 +295,7 @@ func (s *story) dispatch(r *Record, m *traced) {
 	if k.leased > 0 && k.holder != r.Worker {
 		s.wrong(r, "%s held the key", k.holder)
 	}
-	if first := k.first(); first != nil && first.at().Less(m.at()) {
+	if first := k.first(); first != nil && !loose && first.at().Less(m.at()) {
 		s.wrong(r, "the message at place %s of its key comes before and was open", first.at())
 	}
 	if s.paused != nil {
@@ -266,11 +305,11 @@ func (s *story) dispatch(r *Record, m *traced) {
 		s.wrong(r, "an operator held the key")
 	}
 	m.state = Leased
-	m.deliveries++
-	if r.Delivery != int(m.deliveries) {
+	if m.deliveries++; r.Delivery != int(m.deliveries) && m.flags&tracedDeliveries == 0 {
 		s.wrong(r, "it is delivery %d, %d was due", r.Delivery, m.deliveries)
-		m.deliveries = uint32(r.Delivery)
 	}
+	m.deliveries = uint32(r.Delivery)
+	m.flags &^= tracedDeliveries
 	k.leased++
 	k.holder = r.Worker
 	k.first() // it leaves the heap, or a message that is put back for ever would fill it
@@ -280,10 +319,11 @@ func (s *story) dispatch(r *Record, m *traced) {
 func (s *story) uncount(r *Record, m *traced) {
 	switch {
 	case r.Event == EventRetried:
-		if m.failed++; r.FailedAttempts != int(m.failed) {
+		if m.failed++; r.FailedAttempts != int(m.failed) && m.flags&tracedFailed == 0 {
 			s.wrong(r, "it says %d failed attempts of %d", r.FailedAttempts, m.failed)
-			m.failed = uint32(r.FailedAttempts)
 		}
+		m.failed = uint32(r.FailedAttempts)
+		m.flags &^= tracedFailed
 	case r.Event != EventReclaimed || r.Unanswered == 0:
 		m.deliveries--
 	}
@@ -313,19 +353,25 @@ func (s *story) edit(r *Record, m *traced) {
 	if m.state != Dead {
 		s.wrong(r, "the message was %s", m.state)
 	}
-	if was, ok := r.EditOf(); !ok || lineMark(was) != m.line {
+	lineless := m.flags&tracedLineless != 0
+	if was, ok := r.EditOf(); !ok || lineMark(was) != m.line && !lineless {
 		s.wrong(r, "it is an edit of another line than the message had")
 	}
-	if m.flags&tracedEdited == 0 {
-		m.flags |= tracedEdited
-		s.sent[r.Seq] = m.line
-	}
-	m.line = lineMark(r.LineSHA256)
+	s.edited(r, m)
 	if m.at().IsZero() {
 		s.adopt(m, r.PartitionKey)
 	} else if r.PartitionKey != m.key.name {
 		s.wrong(r, "a message with a place has got another key")
 	}
+}
+
+// edited gives a message another line than the one that was sent.
+func (s *story) edited(r *Record, m *traced) {
+	if _, known := s.sent[r.Seq]; !known && m.flags&tracedLineless == 0 {
+		s.sent[r.Seq] = m.line
+	}
+	m.reads(r)
+	m.flags |= tracedEdited
 }
 
 // revive plays what ends a dead letter.
@@ -334,16 +380,29 @@ func (s *story) revive(r *Record, m *traced) {
 		s.wrong(r, "the message was %s", m.state)
 	}
 	m.deliveries, m.failed = 0, 0
+	m.flags &^= tracedDeliveries | tracedFailed
 	switch {
-	case r.Event == EventDiscarded && m.flags&tracedAccepted != 0:
-		s.sums.Discarded++
-		s.forget(r.Seq, m)
 	case r.Event == EventDiscarded:
-		s.sums.QuarantinedDiscarded++
-		s.forget(r.Seq, m)
+		s.discard(r, m)
 	case m.at().IsZero():
 		m.state = Ready // its ACCEPTED follows
 	default:
 		s.putBack(m)
 	}
+}
+
+// discard ends a dead letter.
+func (s *story) discard(r *Record, m *traced) {
+	door := m.flags&tracedAccepted == 0
+	if m.flags&tracedLoose != 0 {
+		door = atDoor(r.Code)
+	} else if r.Code != "" && door != atDoor(r.Code) {
+		s.wrong(r, "its code %s is not that of the dead letter", r.Code)
+	}
+	if door {
+		s.sums.QuarantinedDiscarded++
+	} else {
+		s.sums.Discarded++
+	}
+	s.forget(r.Seq, m)
 }

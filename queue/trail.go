@@ -313,6 +313,28 @@ type Trimmed struct {
 	// up to number SettledTo. Each may be accepted again as new.
 	Keys      int64  `json:"keys,omitempty"`
 	SettledTo uint64 `json:"settled_to,omitempty"`
+
+	TrimmedTrail // Before is "" if it is of keys
+}
+
+// TrimmedTrail is what TRIMMED says of records that were removed; see [Opening]. The
+// counts are of all records that were ever removed.
+type TrimmedTrail struct {
+	First      uint64 `json:"first,omitempty"`       // number of the first record that is kept
+	Before     string `json:"before,omitempty"`      // the head before the first block that is kept
+	LastSeq    uint64 `json:"last_seq,omitempty"`    // the seq given last before it
+	Copies     int    `json:"copies,omitempty"`      // records behind this one that are copies
+	Open       int    `json:"open,omitempty"`        // first records among them: what was still open
+	OpenSHA256 string `json:"open_sha256,omitempty"` // digest of their seqs and lines
+
+	Accepted             uint64 `json:"accepted,omitempty"`
+	Decided              uint64 `json:"decided,omitempty"`
+	Discarded            uint64 `json:"discarded,omitempty"`
+	Quarantined          uint64 `json:"quarantined,omitempty"`
+	QuarantinedAccepted  uint64 `json:"quarantined_accepted,omitempty"`
+	QuarantinedDiscarded uint64 `json:"quarantined_discarded,omitempty"`
+	Duplicates           uint64 `json:"duplicates,omitempty"`
+	Deliveries           uint64 `json:"deliveries,omitempty"`
 }
 
 // TrimmedRecord: retention has let go of something.

@@ -21,6 +21,9 @@ type Verifier struct {
 	chain ChainVerifier
 	out   Verification
 	story story
+
+	opened bool   // the TRIMMED that says where the trail begins has been read
+	copies copies // that the last TRIMMED has announced
 }
 
 // NewVerifier returns a verifier of the trail of a store that, where the trail ends,
@@ -30,6 +33,10 @@ func NewVerifier(o VerifyOptions, at StoreStatus) *Verifier {
 	v.out.Origin, v.out.Events = at.Origin, map[Event]uint64{}
 	v.story.begin(v.wrong)
 	v.chain.Visit = v.record
+	if o := &at.Opening; o.Record != 0 {
+		v.chain.StartAfter(o.Before, o.LastN)
+		v.story.open(o)
+	}
 	for _, w := range o.Witnesses {
 		v.chain.Watch(w)
 	}
@@ -78,10 +85,14 @@ func (v *Verifier) record(r Record) {
 	if v.Visit != nil {
 		v.Visit(r)
 	}
+	v.expect(&r)
 	if v.out.Untraced != 0 {
 		return
 	}
 	v.story.play(&r)
+	if v.opened && v.story.old != 0 && v.copies.left == 0 {
+		v.story.settle(&r)
+	}
 	if v.o.MaxOpen > 0 && len(v.story.live) > v.o.MaxOpen {
 		v.out.Untraced = r.N
 		v.story.begin(v.wrong) // what it held
@@ -151,6 +162,9 @@ func (v *Verifier) found(s *Stored) *traced {
 
 // Result ends the verification.
 func (v *Verifier) Result() Verification {
+	if o := &v.at.Opening; o.Record != 0 && !v.opened && v.chain.Broken() == nil {
+		v.Report(Finding{N: o.Record, What: "the record that says what was trimmed is not in the trail"})
+	}
 	v.out.Head, v.out.Blocks, v.out.Records = v.chain.Head(), v.chain.Head().Block, v.chain.Records()
 	if v.chain.Broken() == nil && v.out.Head != v.at.Head {
 		v.Report(Finding{Block: v.out.Head.Block, What: fmt.Sprintf("the trail ends at %s, the store says %s", v.out.Head, v.at.Head)})
