@@ -1,6 +1,9 @@
 package queue
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code is a stable word that programs branch on. The text beside a code may
 // change; the code never does.
@@ -62,6 +65,10 @@ var (
 
 	// ErrNotFound: no such message, key or record.
 	ErrNotFound = errors.New("not found")
+
+	// ErrTrimmed: there was such a message; it is over, and retention has removed its
+	// records from the trail. It is an ErrNotFound.
+	ErrTrimmed = fmt.Errorf("%w: it is over, and its records were removed by retention", ErrNotFound)
 
 	// ErrDamaged: stored bytes do not match their checksum, or a record does not
 	// decode. The message says which; it is never delivered.

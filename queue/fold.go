@@ -12,6 +12,9 @@ func (x *Exception) Fold(r *Record) {
 		x.foldCopy(r)
 		return
 	}
+	if r.Event == EventRefused {
+		return // it changed nothing
+	}
 	if x.Seq == 0 && r.Event != EventAccepted && r.Event != EventQuarantined {
 		x.meet(r)
 	}
@@ -98,37 +101,46 @@ func (x *Exception) foldCopy(r *Record) {
 		x.meet(r)
 	}
 	x.Trimmed = true
-	begins := x.State == 0 || x.State == Dead && atDoor(x.Code)
 	switch r.Event {
 	case EventQuarantined, EventAccepted:
-		kept := *x
-		x.begin(r)
-		if kept.EditedHash != (Hash{}) {
-			x.Stored = kept.Stored
-		}
-		if r.Event == EventAccepted && kept.LineHash != (Hash{}) {
-			x.LineBytes, x.LineHash = kept.LineBytes, kept.LineHash // what was sent, of a line that was replayed
-		} else {
-			x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256
-		}
-		if !begins {
-			x.State, x.Code, x.Reason, x.Field, x.Of, x.DeadAt = kept.State, kept.Code, kept.Reason, kept.Field, kept.Of, kept.DeadAt
-		} else if r.Event == EventAccepted {
-			x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}
-		}
-		if !kept.Place.IsZero() {
-			x.Place = kept.Place
-		}
+		x.foldFirst(r)
 	case EventEdited:
 		x.Stored, x.EditedHash = r.stored(), r.LineSHA256
 	case EventDue:
-		if x.Place = r.Place; x.State == Scheduled {
+		if x.Place = r.Place; x.State == 0 || x.State == Scheduled {
 			x.State = Ready
 		}
 	case EventDispatched:
 		x.State, x.Owner, x.Deadline, x.Deliveries = Leased, r.Worker, r.Deadline, r.Delivery
 	case EventDeadLettered:
 		x.State, x.Code, x.Reason, x.DeadAt = Dead, r.Code, r.Reason, r.TS
+	}
+}
+
+// foldFirst applies a copy of the record by which a message got its seq, or its place.
+// Of a line that was replayed there are both, in any order.
+func (x *Exception) foldFirst(r *Record) {
+	was := *x
+	begun := was.State != 0 && (was.State != Dead || !atDoor(was.Code))
+	if r.Event == EventQuarantined && begun {
+		x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256 // as it was sent
+		return
+	}
+	x.begin(r)
+	if was.EditedHash != (Hash{}) {
+		x.Stored = was.Stored
+	}
+	if x.LineBytes, x.LineHash = r.LineBytes, r.LineSHA256; was.LineHash != (Hash{}) {
+		x.LineBytes, x.LineHash = was.LineBytes, was.LineHash
+	}
+	if !was.Place.IsZero() {
+		x.Place = was.Place
+	}
+	switch {
+	case begun:
+		x.State = was.State
+	case r.Event == EventAccepted:
+		x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}
 	}
 }
 

@@ -1,28 +1,32 @@
 package queue
 
-// This file is how a trail is read whose beginning was trimmed (see trim.go). Of a
-// message that is older than the trail nothing is known until a record tells of it: one
-// of its own, from which follows where it must have stood, or a copy. What was open when
-// the records were trimmed has copies, all of them behind the TRIMMED that says so; so
-// from there on everything is known that is open, and what is not among it was over.
+// This file is how a trail is read whose beginning was trimmed (see trim.go).
+//
+// Of a message that is older than the trail nothing is certain until a record of its own
+// tells of it, from which follows where it must have stood. Copies say what held when
+// they were made, in any order, and what has changed it since may have been trimmed later.
+// But behind the last TRIMMED, which is the one that says where the trail begins, all is
+// told: whatever a record before the trail says that still held then has a copy, there or
+// further up. So what is open is known from there on, with its place, its holder and its
+// line, and what has no copy was over.
 
 // open makes the story begin where a trimmed trail does.
 func (s *story) open(o *Opening) { s.seq, s.old, s.sums = o.LastSeq, o.LastSeq, o.Sums }
 
-// older returns a message that is older than the trail, and of which nothing is known
+// older returns a message that is older than the trail, and of which nothing is certain
 // but its key.
 func (s *story) older(r *Record) *traced {
-	m := &traced{flags: tracedLoose | tracedLineless | tracedDeliveries | tracedFailed}
+	m := &traced{flags: tracedVague | tracedLoose | tracedLineless | tracedDeliveries | tracedFailed}
 	s.live[r.Seq] = m
 	s.adopt(m, r.PartitionKey)
 	return m
 }
 
-// meet returns a message that is older than the trail where it must have stood for its
+// meet puts a message that is older than the trail where it must have stood for its
 // first record here to be right.
-func (s *story) meet(r *Record) *traced {
-	m := s.older(r)
-	m.flags |= tracedTold
+func (s *story) meet(r *Record, m *traced) {
+	m.flags &^= tracedVague
+	s.adopt(m, r.PartitionKey)
 	switch r.Event {
 	case EventDue:
 		m.state = Scheduled
@@ -30,27 +34,25 @@ func (s *story) meet(r *Record) *traced {
 		m.state = Ready
 	case EventReplayed, EventDiscarded, EventEdited:
 		m.state = Dead
+		return
 	default: // an answer
-		s.hold(r, m)
+		m.deliveries = uint32(r.Delivery)
+		m.flags &^= tracedDeliveries
+		s.hold(m, r.Worker)
 	}
-	if r.Event != EventReplayed && r.Event != EventDiscarded && r.Event != EventEdited {
-		m.flags |= tracedAccepted
-	}
-	return m
+	m.flags |= tracedAccepted
 }
 
-// hold makes a message leased, as far as an answer or a copy of its DISPATCHED says.
-func (s *story) hold(r *Record, m *traced) {
+// hold makes a message leased.
+func (s *story) hold(m *traced, worker string) {
 	if m.key.leased == 0 {
-		m.key.holder = r.Worker
+		m.key.holder = worker
 	}
 	m.key.leased++
-	m.state, m.deliveries = Leased, uint32(r.Delivery)
-	m.flags &^= tracedDeliveries
+	m.state = Leased
 }
 
-// retell plays a copy. It was true when the records before the trail were trimmed, and
-// perhaps long before; what records of the message's own have told since stands.
+// retell plays a copy.
 func (s *story) retell(r *Record) {
 	switch r.Event {
 	case EventKeyHeld:
@@ -60,8 +62,8 @@ func (s *story) retell(r *Record) {
 		s.paused = true
 		return
 	}
-	if r.Seq == 0 || r.Seq > s.old {
-		s.wrong(r, "it is a copy of record %d, which was not trimmed", r.CopyOf)
+	if r.Seq == 0 || r.Seq > s.old || !r.MayHold() {
+		s.wrong(r, "it is a copy of record %d, which was not trimmed or cannot hold", r.CopyOf)
 		return
 	}
 	m := s.live[r.Seq]
@@ -69,74 +71,112 @@ func (s *story) retell(r *Record) {
 		m = s.older(r)
 	}
 	m.flags |= tracedCopied
-	switch r.Event {
-	case EventAccepted, EventQuarantined:
-		s.retellFirst(r, m)
-	case EventEdited:
-		s.edited(r, m)
-	case EventDue:
-		m.takes(r.Place)
-		if m.state == Scheduled || m.state == Ready {
-			s.putBack(m)
-		}
-	case EventDispatched:
-		if m.state != Leased {
-			s.hold(r, m)
-		}
-	case EventDeadLettered:
-		m.state = Dead
-	default:
-		s.wrong(r, "it is a copy, and tells nothing that could still hold")
+	latest := s.retellLine(r, m)
+	if m.flags&tracedVague != 0 && (latest || r.Event != EventQuarantined) {
+		s.adopt(m, r.PartitionKey) // which an edit may have changed
+	}
+	s.retellPlace(r, m)
+	if m.flags&tracedVague != 0 {
+		s.retellState(r, m)
 	}
 }
 
-// retellFirst plays a copy of the record by which a message got its seq, or its place.
-func (s *story) retellFirst(r *Record, m *traced) {
-	told := m.flags&tracedTold != 0
-	if r.Event == EventQuarantined {
+// retellLine takes from a copy what the line of a message is, and what was sent. latest
+// says that no other copy tells of a later line so far.
+func (s *story) retellLine(r *Record, m *traced) (latest bool) {
+	line := lineMark(r.LineSHA256)
+	switch r.Event {
+	case EventQuarantined:
+		s.sent[r.Seq] = line
+		latest = m.flags&(tracedAccepted|tracedEdited) == 0
 		m.flags |= tracedQuarantined
-		s.sent[r.Seq] = lineMark(r.LineSHA256)
-		if m.flags&tracedLineless != 0 {
-			m.reads(r)
+	case EventAccepted:
+		if m.flags&tracedQuarantined == 0 {
+			s.sent[r.Seq] = line
 		}
-		if !told {
-			m.state = Dead
-			m.flags &^= tracedLoose // it has no place
-		}
+		latest = m.flags&tracedEdited == 0
+		m.flags |= tracedAccepted
+	case EventEdited:
+		latest = true
+		m.flags |= tracedEdited
+	default: // it has been in the order
+		m.flags |= tracedAccepted
+	}
+	if latest && m.flags&tracedLineless != 0 {
+		m.line = line
+	}
+	return latest
+}
+
+// retellPlace takes from a copy what the place of a message is, which never changes.
+func (s *story) retellPlace(r *Record, m *traced) {
+	switch {
+	case r.Event == EventDue:
+		m.takes(r.Place)
+	case r.Event == EventAccepted && !r.NotBefore.After(r.TS):
+		m.takes(Place{Seq: r.Seq})
+	default:
 		return
 	}
-	m.flags |= tracedAccepted
-	switch {
-	case m.flags&tracedLineless != 0:
-		m.reads(r)
-	case m.flags&tracedQuarantined == 0:
-		s.sent[r.Seq] = lineMark(r.LineSHA256)
-	case m.flags&tracedEdited == 0 && m.line != lineMark(r.LineSHA256):
-		m.reads(r) // it was edited between the two
-		m.flags |= tracedEdited
-	}
-	scheduled := r.NotBefore.After(r.TS)
-	if !scheduled {
-		m.takes(Place{Seq: r.Seq})
-	}
-	switch {
-	case told && m.state == Ready && !scheduled, !told && !scheduled:
+	if m.state == Ready && m.flags&tracedVague == 0 {
 		s.putBack(m)
-	case !told:
-		m.state = Scheduled
-		m.flags &^= tracedLoose // it has none yet, or its DUE follows
 	}
 }
 
-// settle ends the telling of what is older than the trail: what no copy has told of was
-// over by then.
+// retellState takes from a copy where a message stands, if no record of its own tells.
+func (s *story) retellState(r *Record, m *traced) {
+	begun := m.state != 0 && (m.state != Dead || m.flags&tracedDied != 0)
+	switch r.Event {
+	case EventQuarantined:
+		if !begun {
+			m.state = Dead
+		}
+	case EventAccepted:
+		if !begun {
+			m.state = Scheduled
+		}
+		if m.state == Scheduled && m.flags&tracedLoose == 0 {
+			m.state = Ready
+		}
+	case EventDue:
+		if m.state == 0 || m.state == Scheduled {
+			m.state = Ready
+		}
+	case EventDispatched:
+		m.state, m.deliveries = Leased, uint32(r.Delivery)
+		m.flags &^= tracedDeliveries
+		s.holders[r.Seq] = r.Worker
+	case EventDeadLettered:
+		m.state = Dead
+		m.flags |= tracedDied
+	}
+}
+
+// settle ends the telling of what is older than the trail; r is the last record of it.
 func (s *story) settle(r *Record) {
 	for seq, m := range s.live {
-		if seq <= s.old && m.flags&tracedCopied == 0 {
-			s.wrong(&Record{N: r.N, Event: r.Event, Seq: seq}, "it was %s, and no copy of its records follows", m.state)
+		if seq > s.old {
+			continue
+		}
+		_, first := s.sent[seq]
+		if m.flags&tracedCopied == 0 || !first || m.state == 0 {
+			s.wrong(&Record{N: r.N, Event: r.Event, Seq: seq}, "it was %s, and no copy of its first record is there", m.state)
+			continue
+		}
+		if m.flags&tracedLineless != 0 && m.line != s.sent[seq] {
+			m.flags |= tracedEdited
+		}
+		vague := m.flags&tracedVague != 0
+		m.flags &^= tracedVague | tracedLineless | tracedLoose
+		switch {
+		case !vague:
+		case m.state == Ready:
+			s.putBack(m)
+		case m.state == Leased:
+			s.hold(m, s.holders[seq])
 		}
 	}
-	s.old = 0
+	s.old, s.holders = 0, nil
 }
 
 // copies are what a TRIMMED has announced and was not read yet.

@@ -30,11 +30,6 @@ const stopShare = 8
 // MaxEpochs is how many epochs one request lets go of at most.
 const MaxEpochs = 64
 
-// Retention is for how long what is over is kept. Zero is for ever.
-type Retention struct {
-	Ledger time.Duration // a settled idempotency key is remembered
-}
-
 // ExpireRequest is one bounded step of retention.
 type ExpireRequest struct {
 	Now time.Time
@@ -44,14 +39,28 @@ type ExpireRequest struct {
 	First  bool
 	Passed time.Duration
 
-	Epoch time.Duration // how long an epoch is, at least; zero: one ends with each request
-	Retention
+	Epoch  time.Duration // how long an epoch is, at least; zero: one ends with each request
+	Ledger time.Duration // how long a settled key is remembered; zero: for ever
 }
 
 // ExpireResult says what a step did. More: there is more to do, so ask again soon.
 type ExpireResult struct {
 	Keys int64 // idempotency keys that were forgotten
 	More bool
+}
+
+// TrimRequest is one bounded step of letting go of the trail's beginning.
+type TrimRequest struct {
+	Now            time.Time
+	Audit          time.Duration // how long a record is kept; zero: for ever
+	RequireArchive bool          // only what is in an archive; see [Store.Archived]
+}
+
+// TrimResult says what a step did. More: there is more to do, so ask again soon.
+type TrimResult struct {
+	Records int // that were removed
+	Copies  int // of them: what still holds, and was copied
+	More    bool
 }
 
 // Uptime is how long a store has been in service, and which epoch that makes.

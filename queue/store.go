@@ -112,6 +112,12 @@ type Store interface {
 	// TRIMMED if it forgot anything.
 	Expire(ctx context.Context, r ExpireRequest) (ExpireResult, error)
 
+	// Trim removes records from the beginning of the trail that have been kept for long
+	// enough, whole blocks and whole epochs of Expire's, in one bounded step. It leaves
+	// one TRIMMED, and behind it copies of those that tell of what is not over, so that
+	// the rest of the trail can be verified on its own. The last block always stays.
+	Trim(ctx context.Context, r TrimRequest) (TrimResult, error)
+
 	// Note writes records of the system (ATTACHED, DRAINED, …) to the trail.
 	Note(ctx context.Context, now time.Time, records []Record) error
 
@@ -129,7 +135,8 @@ type Store interface {
 type Reader interface {
 	Status(ctx context.Context, now time.Time) (StoreStatus, error)
 
-	// Exception returns one message, whatever its state; ErrNotFound for a seq
+	// Exception returns one message, whatever its state; ErrTrimmed for one that is over
+	// and of which the trail tells nothing any more, ErrNotFound for a seq
 	// that was never given. The line of a settled message is not kept.
 	Exception(ctx context.Context, seq uint64) (Exception, error)
 

@@ -16,7 +16,8 @@ type story struct {
 
 	// old is the seq given last before the trail begins, as long as the copies of what
 	// was open then have not all been read; see retell.go.
-	old uint64
+	old     uint64
+	holders map[uint64]string // by seq: who has a message, as a copy says
 }
 
 // traced is an open message or dead letter. There may be millions: it has 48 bytes.
@@ -37,12 +38,13 @@ const (
 	tracedStored                  // found in the buckets
 	tracedEdited                  // its line is not the one that was sent: story.sent
 
-	// Of a message that is older than the trail:
-	tracedTold       // a record that is no copy has told of it
+	// Of a message that is older than the trail, see retell.go:
 	tracedCopied     // a copy has told of it
+	tracedVague      // its state is not certain yet
+	tracedDied       // but it is no letter from the door
 	tracedLoose      // its place is not known
-	tracedLineless   // nor its line
-	tracedDeliveries // nor how many of its deliveries count
+	tracedLineless   // its line is not certain
+	tracedDeliveries // it is not known how many of its deliveries count
 	tracedFailed     // nor how many of its attempts failed
 )
 
@@ -90,7 +92,10 @@ func (k *tracedKey) first() *traced {
 
 // begin forgets everything.
 func (s *story) begin(wrong func(*Record, string, ...any)) {
-	*s = story{wrong: wrong, live: map[uint64]*traced{}, sent: map[uint64][16]byte{}, keys: map[string]*tracedKey{}, held: map[string]Action{}}
+	*s = story{
+		wrong: wrong, live: map[uint64]*traced{}, sent: map[uint64][16]byte{}, keys: map[string]*tracedKey{}, held: map[string]Action{},
+		holders: map[uint64]string{},
+	}
 }
 
 // count adds up what became of the messages.
@@ -136,10 +141,7 @@ func (s *story) play(r *Record) {
 		if !r.Event.OfMessage() || r.Seq == 0 {
 			return
 		}
-		m := s.live[r.Seq]
-		if m == nil && r.Seq <= s.old {
-			m = s.meet(r)
-		}
+		m := s.meetOlder(r)
 		if m == nil {
 			s.wrong(r, "the message was not open")
 			return
@@ -148,13 +150,23 @@ func (s *story) play(r *Record) {
 	}
 }
 
+// meetOlder returns the message that a record is about, nil if it is not live; one that
+// is older than the trail where it must have stood.
+func (s *story) meetOlder(r *Record) *traced {
+	m := s.live[r.Seq]
+	if m == nil && r.Seq <= s.old && r.Event != EventQuarantined {
+		m = s.older(r)
+	}
+	if m != nil && m.flags&tracedVague != 0 {
+		s.meet(r, m)
+	}
+	return m
+}
+
 // first plays the record by which a message gets its seq, or, after a replay, its
 // place.
 func (s *story) first(r *Record) {
-	m := s.live[r.Seq]
-	if m == nil && r.Event == EventAccepted && r.Seq <= s.old {
-		m = s.meet(r)
-	}
+	m := s.meetOlder(r)
 	replayed := m != nil
 	if m == nil {
 		if s.seq++; r.Seq != s.seq {

@@ -81,10 +81,19 @@ type Standing struct {
 	Edited   Hash      // of the line that it was edited to; zero: it is as it was sent
 }
 
+// MayHold reports whether a record is of the kind that can still hold when it is old.
+func (r *Record) MayHold() bool {
+	switch r.Event {
+	case EventAccepted, EventQuarantined, EventEdited, EventDue, EventDispatched, EventDeadLettered:
+		return true
+	}
+	return false
+}
+
 // StillHolds reports whether what the record tells of a message holds now, so that the
 // record is copied when it is trimmed. m is where the message stands; nil: it is over.
 func (r *Record) StillHolds(m *Standing) bool {
-	if m == nil {
+	if m == nil || !r.MayHold() {
 		return false
 	}
 	switch r.Event {

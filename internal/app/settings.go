@@ -26,7 +26,7 @@ func settingsOf(c config.Config) dispatch.Settings {
 		RejectWhenFull: q.OnSaturated == config.RejectIntake,
 		ConsumerLag:    q.ConsumerLag,
 		DrainTimeout:   q.DrainTimeout,
-		Retention:      queue.Retention{Ledger: c.Ledger.Retention},
+		Retention:      dispatch.Retention{Ledger: c.Ledger.Retention},
 	}
 }
 

@@ -72,7 +72,7 @@ func (e *expirer) round(stop context.Context) {
 // step takes one step.
 func (e *expirer) step(stop context.Context, now time.Time) (queue.ExpireResult, error) {
 	r := queue.ExpireRequest{
-		Now: now, First: e.last.IsZero(), Epoch: queue.EpochLength, Retention: e.r.settings.Load().Retention,
+		Now: now, First: e.last.IsZero(), Epoch: queue.EpochLength, Ledger: e.r.settings.Load().Retention.Ledger,
 	}
 	if !r.First {
 		r.Passed = now.Sub(e.last)

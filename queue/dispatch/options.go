@@ -33,7 +33,14 @@ type Settings struct {
 	RejectWhenFull bool // else lines wait for room
 	ConsumerLag    time.Duration
 	DrainTimeout   time.Duration
-	Retention      queue.Retention
+	Retention      Retention
+}
+
+// Retention is for how long what is over is kept. Zero is for ever.
+type Retention struct {
+	Ledger         time.Duration // a settled idempotency key is remembered
+	Audit          time.Duration // a record stays in the trail
+	RequireArchive bool          // and until an archive has it
 }
 
 // Options says what a Runner works with.

@@ -42,6 +42,7 @@ var (
 	metaConfig    = []byte("config")     // the configuration in force, JSON
 	metaConfigSum = []byte("config_sum") // CRC-32C of it; absent: a program that wrote none stored it
 	metaService   = []byte("service")    // see epoch.go
+	metaOpening   = []byte("opening")    // where the trail begins, once it was trimmed; see trim.go
 	metaPause     = []byte("pause")      // present while claims are paused, JSON
 	metaClean     = []byte("clean")      // present when the last process closed the store
 	metaArchive   = []byte("archive")    // present in an archive copy

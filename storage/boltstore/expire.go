@@ -53,13 +53,10 @@ func (x *txn) forgetKeys(r *queue.ExpireRequest, res *queue.ExpireResult) error 
 		x.t.service.Kept = e.Number + 1
 		gone.Keys += e.Settled
 		gone.SettledTo = e.LastN
-		if err := x.b.epochs.Delete(seqKey(e.Number)); err != nil {
-			return fmt.Errorf("forget epoch %d: %w", e.Number, err)
-		}
 	}
 	res.More = more
-	if gone.Keys == 0 {
-		return nil
+	if err := x.dropEpochs(); err != nil || gone.Keys == 0 {
+		return err
 	}
 	x.t.count.remembered -= gone.Keys
 	res.Keys = gone.Keys

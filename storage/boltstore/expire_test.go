@@ -116,7 +116,7 @@ func (s *sender) admit(round int) {
 // expire asks until there is no more to do.
 func (s *sender) expire(first bool, passed time.Duration) {
 	s.t.Helper()
-	r := queue.ExpireRequest{Now: s.now, First: first, Passed: passed, Epoch: time.Minute, Retention: queue.Retention{Ledger: remembers * time.Minute}}
+	r := queue.ExpireRequest{Now: s.now, First: first, Passed: passed, Epoch: time.Minute, Ledger: remembers * time.Minute}
 	for {
 		res, err := s.h.store.Expire(s.ctx, r)
 		if err != nil {

@@ -21,7 +21,7 @@ func load(tx *bolt.Tx, secret [32]byte, o *Options, progress func(done int64)) (
 	t := newTables(secret, o)
 	l := loader{txn: &txn{t: t, tx: tx, b: bucketsOf(tx)}, openLedger: o.ledger, progress: progress}
 	for _, step := range [...]func() error{
-		l.counters, l.service, l.archived, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish, l.tally, l.spans,
+		l.counters, l.service, l.opening, l.archived, l.ledgerHead, l.pause, l.holds, l.letters, l.parked, l.flights, l.backlog, l.scheduled, l.finish, l.tally, l.spans,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("load: %w", err)

@@ -90,11 +90,17 @@ func (s *Store) compareWitness(tx *bolt.Tx, head, seen queue.Head) error {
 	}
 	hash := head.Hash
 	if seen.Block < head.Block && seen.Block > 0 {
-		data := tx.Bucket(bucketAudit).Get(seqKey(seen.Block))
-		if data == nil {
+		begins, err := parseOpening(tx.Bucket(bucketMeta).Get(metaOpening))
+		if err != nil {
+			return err
+		}
+		if seen.Block < begins.Before.Block {
 			return nil // trimmed
 		}
-		b, err := queue.ParseBlock(seen.Block, data)
+		b := queue.Block{Hash: begins.Before.Hash}
+		if seen.Block > begins.Before.Block {
+			b, err = queue.ParseBlock(seen.Block, tx.Bucket(bucketAudit).Get(seqKey(seen.Block)))
+		}
 		if err != nil {
 			return fmt.Errorf("%w: block %d of the trail: %w", queue.ErrDamaged, seen.Block, err)
 		}

@@ -124,7 +124,7 @@ func (x *txn) indexTrail() error {
 	if err != nil {
 		return err
 	}
-	head, last := x.t.count.head.Block, lastSpan(x.tx)
+	head, last := x.t.count.head.Block, max(lastSpan(x.tx), x.t.opening.Before.Block)
 	if x.t.spans.open.first != 0 || len(x.t.spans.done) > 0 || last >= head {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (x *txn) indexTrail() error {
 // what is far more than the rest of a span, which an older version wrote.
 func (l *loader) spans() error {
 	w := &l.t.spans
-	last, head := lastSpan(l.tx), l.t.count.head.Block
+	last, head := max(lastSpan(l.tx), l.t.opening.Before.Block), l.t.count.head.Block
 	if head <= last || head-last > w.limits.blocks {
 		return nil
 	}

@@ -96,6 +96,7 @@ type Store struct {
 	readers sync.RWMutex
 	gone    bool
 
+	verifying   atomic.Int32 // verifications under way: the trail is not trimmed meanwhile
 	spansOpened atomic.Int64 // by queries, so that a test can count
 
 	// The committer's own.

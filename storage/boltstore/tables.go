@@ -15,6 +15,7 @@ type tables struct {
 	count   counters
 	ledger  *ledger.Ledger
 	service queue.Uptime
+<<<<<<< HEAD
 	keys    keyTable
 	holds   map[keyHash]string // the names of the keys that operators hold
 	flights map[uint64]*flight
@@ -28,6 +29,19 @@ type tables struct {
 	waits       waits
 	depth       depths
 	pause       *queue.Pause
+=======
+	opening queue.Opening
+
+	untrimmed uint64 // the first epoch with records that were not trimmed is not before this one
+	keys      map[keyHash]*key
+	flights   map[uint64]*flight
+	ready     *shelves
+	turn      uint64
+	spans     spanWriter
+	waits     waits
+	depth     depths
+	pause     *queue.Pause
+>>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
 
 	archived queue.ArchiveMark
 

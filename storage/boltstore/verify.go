@@ -15,6 +15,8 @@ import (
 // keeps the promises; see [queue.Reader]. It reads in pages, beside the running
 // store.
 func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verification, error) {
+	s.verifying.Add(1)
+	defer s.verifying.Add(-1)
 	var at queue.StoreStatus
 	if err := s.look(ctx, func(x *txn) error {
 		at = s.counts(x)
@@ -23,7 +25,7 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 		return queue.Verification{}, err
 	}
 	v := queue.NewVerifier(o, at)
-	if err := s.verifyTrail(ctx, v, at.Head.Block, o.Progress); err != nil {
+	if err := s.verifyTrail(ctx, v, at.Opening.Before.Block+1, at.Head.Block, o.Progress); err != nil {
 		return queue.Verification{}, err
 	}
 	for _, check := range []func(context.Context, *queue.Verifier) error{s.verifySmall, s.verifyBacklog, s.verifyDead, s.verifyLedger, s.verifyMark} {
@@ -42,11 +44,11 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 	return v.Result(), nil
 }
 
-// verifyTrail feeds the chain to the verifier, up to the block that was its head
-// when the verification began.
-func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, last uint64, progress func(done, total int64)) error {
+// verifyTrail feeds the chain to the verifier, from the first block that was kept up to
+// the one that was its head when the verification began.
+func (s *Store) verifyTrail(ctx context.Context, v *queue.Verifier, first, last uint64, progress func(done, total int64)) error {
 	spans := newSpanCheck(v)
-	for next := uint64(1); next != 0 && next <= last; {
+	for next := first; next != 0 && next <= last; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -33,13 +33,18 @@ func (s *state) endKey(e *entry, as queue.State, now time.Time) {
 // forgetKeys lets go of the keys that were settled in epochs that are over.
 func (s *state) forgetKeys(r *queue.ExpireRequest, res *queue.ExpireResult) {
 	var gone queue.Trimmed
-	for n := 0; len(s.epochs) > 0 && s.service.Over(&s.epochs[0], r.Ledger); n++ {
-		if n == queue.MaxEpochs {
+	looked := 0
+	for _, e := range s.epochs {
+		if s.service.Lapsed(e.Number) {
+			continue
+		}
+		if !s.service.Over(&e, r.Ledger) {
+			break
+		}
+		if looked++; looked > queue.MaxEpochs {
 			res.More = true
 			break
 		}
-		e := s.epochs[0]
-		s.epochs = s.epochs[1:]
 		s.service.Kept = e.Number + 1
 		gone.Keys += e.Settled
 		gone.SettledTo = e.LastN

@@ -29,7 +29,7 @@ func (s *state) status() queue.StoreStatus {
 	st := queue.StoreStatus{
 		Done: s.done, Dead: int64(len(s.dead)), Discarded: s.gone,
 		OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
-		LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN, Origin: queue.Origin(s.id),
+		LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN, Opening: s.opening, Origin: queue.Origin(s.id),
 		ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
 		Oldest: s.oldest(),
 	}
@@ -154,8 +154,9 @@ func (s *state) oldest() []queue.OldestReady {
 // Exception returns one message. One that has ended is derived from its records.
 func (s *Store) Exception(ctx context.Context, seq uint64) (queue.Exception, error) {
 	var x queue.Exception
-	found := false
+	found, given := false, false
 	err := s.read(ctx, func() {
+		given = seq > 0 && seq <= s.lastSeq
 		m := s.open[seq]
 		if m == nil {
 			m = s.dead[seq]
@@ -167,18 +168,17 @@ func (s *Store) Exception(ctx context.Context, seq uint64) (queue.Exception, err
 	if err != nil || found {
 		return x, err
 	}
-	if seq == 0 { // which a query would take for all of them
+	if !given {
 		return x, queue.ErrNotFound
 	}
 	err = s.Trail(ctx, queue.TrailQuery{Seq: seq}, func(r queue.Record) bool {
 		if r.Seq == seq { // not a conflict with it, nor a list that names it
 			x.Fold(&r)
-			found = true
 		}
 		return true
 	})
-	if err == nil && !found {
-		err = queue.ErrNotFound
+	if err == nil && x.Seq == 0 {
+		err = queue.ErrTrimmed
 	}
 	return x, err
 }

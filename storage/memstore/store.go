@@ -65,7 +65,8 @@ type state struct {
 	archived queue.ArchiveMark
 	clean    bool // the last process closed the store
 	service  queue.Uptime
-	epochs   []queue.Epoch // that have ended, and whose keys are remembered
+	epochs   []queue.Epoch // that have ended
+	opening  queue.Opening // where the trail begins
 	settled  int64         // keys, in the present epoch
 
 	blocks []queue.Block // the trail, from the genesis

@@ -22,11 +22,15 @@ import (
 //   - dead letters, and they only, are replayed, discarded or edited (P8), each edit
 //     of the line that the last one left;
 //   - while claims are paused, or its key is held, nothing is dispatched;
-//   - every record of a message names it as its first one did (P10).
+//   - every record of a message names it as its first one did (P10);
+//   - when records are trimmed, what of them still holds is copied, and only that.
+//
+// Of a trail that was trimmed it needs the removed records, too: an observer of the
+// commits has them.
 func CheckTrail(records []queue.Record) []string {
 	p := picture{
 		messages: map[uint64]*traced{}, keys: map[string]*tracedKey{},
-		accepted: map[string]uint64{},
+		accepted: map[string]uint64{}, trim: trimming{trail: records},
 	}
 	for i := range records {
 		r := &records[i]
@@ -80,6 +84,7 @@ type picture struct {
 	messages map[uint64]*traced
 	keys     map[string]*tracedKey
 	accepted map[string]uint64 // by idempotency key
+	trim     trimming
 }
 
 func (p *picture) broken(r *queue.Record, format string, args ...any) {
@@ -102,6 +107,11 @@ func (p *picture) key(name string) *tracedKey {
 
 // play applies one record.
 func (p *picture) play(r *queue.Record) {
+	if r.CopyOf != 0 {
+		p.copied(r)
+		return
+	}
+	p.require(len(p.trim.copies) == 0, r, "comes before copies that were announced")
 	switch r.Event {
 	case queue.EventPaused, queue.EventRestored:
 		p.paused = true
@@ -172,6 +182,9 @@ func (p *picture) quarantine(r *queue.Record) {
 func (p *picture) trimmed(r *queue.Record) {
 	t, ok := queue.ReadTrimmed(r)
 	p.require(ok, r, "does not say of what")
+	if t.Before != "" {
+		p.trimTrail(r, &t.TrimmedTrail)
+	}
 	p.require(t.SettledTo < r.N, r, "is of records to come")
 	gone := int64(0)
 	for key, seq := range p.accepted {

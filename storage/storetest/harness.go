@@ -79,6 +79,7 @@ func Run(t *testing.T, open Open) {
 		{"operator", operatorPromises},
 		{"archived", archivedPromises},
 		{"expire", expirePromises},
+		{"trim", trimPromises},
 		{"read", readPromises},
 		{"risk", riskPromises},
 		{"keys", keyPromises},

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -88,9 +89,10 @@ type machine struct {
 	given   []held   // every delivery there ever was
 	edited  [][]byte // lines that dead letters had, and were edited to
 	copies  []queue.ArchiveInfo
-	fresh   int           // idempotency keys used so far
-	told    uint64        // records compared so far
-	expired time.Duration // elapsed time at the last Expire of this process; 0: none yet
+	fresh   int            // idempotency keys used so far
+	told    uint64         // records compared so far
+	history []queue.Record // all that there were, trimmed ones too
+	expired time.Duration  // elapsed time at the last Expire of this process; 0: none yet
 	commits []committed
 
 	gathered *[]groupCall // not nil: calls are put here and not made; see RunGroups
@@ -183,13 +185,19 @@ func (m *machine) run(numbers []uint16) {
 // compare holds everything that can be asked of the stores against each other.
 func (m *machine) compare() {
 	m.Helper()
-	all(m, "new records", func(s queue.Store) (lines []string, err error) {
+	for _, line := range all(m, "new records", func(s queue.Store) (lines []string, err error) {
 		err = s.Trail(m.ctx, queue.TrailQuery{AfterN: m.told}, func(r queue.Record) bool {
 			lines = append(lines, string(r.AppendNDJSON(nil)))
 			return true
 		})
 		return lines, err
-	})
+	}) {
+		r, err := queue.ParseRecord([]byte(line))
+		if err != nil {
+			m.Fatalf("a record: %v", err)
+		}
+		m.history = append(m.history, r)
+	}
 	st := all(m, "status", func(s queue.Store) (queue.StoreStatus, error) {
 		st, err := s.Status(m.ctx, m.now())
 		st.Origin = "" // which store it is: of each another
@@ -291,13 +299,22 @@ func (m *machine) checkEnds() {
 	}
 	// A look at what has ended reads its whole history: a few of them will do.
 	for seq := uint64(1); seq <= st.LastSeq; seq += 1 + st.LastSeq/8 {
-		all(m, fmt.Sprintf("exception %d", seq), func(s queue.Store) (queue.Exception, error) { return s.Exception(m.ctx, seq) })
+		all(m, fmt.Sprintf("exception %d", seq), func(s queue.Store) (queue.Exception, error) {
+			x, err := s.Exception(m.ctx, seq)
+			if errors.Is(err, queue.ErrTrimmed) {
+				x, err = queue.Exception{Reason: "trimmed"}, nil
+			}
+			return x, err
+		})
 	}
 	var records []queue.Record
 	if err := m.stores[0].Trail(m.ctx, queue.TrailQuery{}, func(r queue.Record) bool { records = append(records, r); return true }); err != nil {
 		m.Fatalf("trail: %v", err)
 	}
-	for _, broken := range CheckTrail(records) {
+	if n := m.history[len(m.history)-len(records):]; len(records) == 0 || records[0].N != st.Opening.LastN+1 || !reflect.DeepEqual(n, records) {
+		m.Errorf("the trail is not the end of what there was, from record %d on", st.Opening.LastN+1)
+	}
+	for _, broken := range CheckTrail(m.history) {
 		m.Errorf("trail: %s", broken)
 	}
 	for i, s := range m.stores {

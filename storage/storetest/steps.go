@@ -38,6 +38,7 @@ var verbs = map[string]func(*machine, *choices){
 	"exception": (*machine).stepException,
 	"archive":   (*machine).stepArchive,
 	"expire":    (*machine).stepExpire,
+	"trim":      (*machine).stepTrim,
 }
 
 // weighted lists the verbs as often as they are to be drawn: mostly what a day
@@ -50,7 +51,7 @@ var weighted = func() (out []string) {
 		{"rest", 1}, {"admit", 9}, {"claim", 12}, {"settle", 12}, {"pass", 8}, {"reclaim", 3}, {"extend", 2},
 		{"take over", 1}, {"revoke", 2},
 		{"replay", 3}, {"discard", 2}, {"edit", 3}, {"keys", 3}, {"pause", 2}, {"set the clock", 2},
-		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1}, {"expire", 4},
+		{"crash", 2}, {"reopen", 1}, {"policy", 1}, {"note", 1}, {"exception", 1}, {"archive", 1}, {"expire", 4}, {"trim", 3},
 	} {
 		out = append(out, slices.Repeat([]string{w.verb}, w.n)...)
 	}
@@ -437,4 +438,14 @@ func (m *machine) stepExpire(c *choices) {
 		res.More = false // a store may have work of its own
 		return res, err
 	})
+}
+
+// stepTrim is a step of trimming.
+func (m *machine) stepTrim(c *choices) {
+	m.Helper()
+	r := queue.TrimRequest{
+		Now: m.now(), Audit: of(c, time.Second, 20*time.Second, time.Minute, 0), RequireArchive: c.oneIn(4),
+	}
+	m.Logf("  records for %s, of an archive %v", r.Audit, r.RequireArchive)
+	all(m, "trim", func(s queue.Store) (queue.TrimResult, error) { return s.Trim(m.ctx, r) })
 }
