@@ -54,12 +54,7 @@ func (s *story) hold(m *traced, worker string) {
 
 // retell plays a copy.
 func (s *story) retell(r *Record) {
-	switch r.Event {
-	case EventKeyHeld:
-		s.held[r.PartitionKey] = true
-		return
-	case EventPaused, EventRestored:
-		s.paused = true
+	if s.order(r) {
 		return
 	}
 	if r.Seq == 0 || r.Seq > s.old || !r.MayHold() {

@@ -52,7 +52,7 @@ func newTrimmedTrail() *trimmedTrail {
 		kept:  []Record{about(EventAccepted, 7)},
 		after: []Record{about(EventDecided, 3, delivered("w-0", 1)), about(EventDecided, 2, delivered("w-0", 2))},
 	}
-	standing := map[uint64]*Standing{
+	standing := map[uint64]*Unfinished{
 		2: {Place: Place{Seq: 2}, Worker: "w-0", Delivery: 2}, 3: {Place: Place{Seq: 3}, Worker: "w-0", Delivery: 1},
 		4: {Place: Place{Seq: 4}}, 5: {Place: Place{Seq: 5}, DeadAt: died.TS}, 6: {Door: true, DeadAt: about(EventQuarantined, 6).TS},
 	}

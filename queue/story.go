@@ -126,6 +126,23 @@ func (s *story) play(r *Record) {
 		s.first(r)
 	case EventDuplicateSkipped:
 		s.sums.Duplicates += uint64(r.Count)
+	case EventRefused:
+	default:
+		if s.order(r) || !r.Event.OfMessage() || r.Seq == 0 {
+			return
+		}
+		m := s.meetOlder(r)
+		if m == nil {
+			s.wrong(r, "the message was not open")
+			return
+		}
+		s.step(r, m)
+	}
+}
+
+// order plays what an operator ordered; ok is false if the record is of something else.
+func (s *story) order(r *Record) (ok bool) {
+	switch r.Event {
 	case EventKeyHeld:
 		s.held[r.PartitionKey] = Action{Now: r.TS, By: r.By, Reason: r.Reason}
 	case EventKeyReleased:
@@ -136,18 +153,10 @@ func (s *story) play(r *Record) {
 		s.paused = &Pause{By: RestorePause, Since: r.TS, Reason: ReclaimRestored}
 	case EventResumed:
 		s.paused = nil
-	case EventRefused:
 	default:
-		if !r.Event.OfMessage() || r.Seq == 0 {
-			return
-		}
-		m := s.meetOlder(r)
-		if m == nil {
-			s.wrong(r, "the message was not open")
-			return
-		}
-		s.step(r, m)
+		return false
 	}
+	return true
 }
 
 // meetOlder returns the message that a record is about, nil if it is not live; one that

@@ -8,6 +8,7 @@ type Told struct {
 	PartitionKey               string
 	Holder                     string // Leased: who holds it
 	Deliveries, FailedAttempts int    // that count
+	Uncounted                  bool   // the records that count them were trimmed: they are more, or less
 }
 
 // Told returns what the trail says of a message; ok is false if it is settled, was
@@ -34,6 +35,7 @@ func (m *traced) told() Told {
 	t := Told{
 		State: m.state, Accepted: m.flags&tracedAccepted != 0, Place: m.at(), PartitionKey: m.key.name,
 		Deliveries: int(m.deliveries), FailedAttempts: int(m.failed),
+		Uncounted: m.flags&(tracedDeliveries|tracedFailed) != 0,
 	}
 	if m.state == Leased {
 		t.Holder = m.key.holder
@@ -45,9 +47,9 @@ func (m *traced) told() Told {
 // KeyHolds and Pause know.
 func (v *Verifier) Traced() bool { return v.traces() }
 
-// Whole reports whether the trail begins with its first record. Of one that does not,
-// what operators ordered before is not known.
-func (v *Verifier) Whole() bool { return v.out.First.N <= 1 }
+// Whole reports whether what operators ordered is known, also before the trail begins:
+// it is whole, or copies tell of what held when its beginning was trimmed.
+func (v *Verifier) Whole() bool { return v.out.First.N <= 1 || v.opened && v.story.old == 0 }
 
 // KeyHolds returns the partition keys that operators hold, says the trail, with who
 // held each, when and why. It must not be changed.

@@ -70,15 +70,16 @@ func (o *Opening) Count(r *Record) {
 // atDoor reports whether a dead letter with this code never entered the order.
 func atDoor(c Code) bool { return c == CodePoison || c == CodeConflict }
 
-// Standing is where a message stands that is open or a dead letter, as far as old
+// Unfinished is where a message stands that is open or a dead letter, as far as old
 // records of it are concerned.
-type Standing struct {
+type Unfinished struct {
 	Place    Place     // zero: none, or not yet
 	Worker   string    // who has it; "": nobody
 	Delivery int       // which one that is
 	DeadAt   time.Time // zero: it is no dead letter
 	Door     bool      // it is a dead letter that never entered the order
 	Edited   Hash      // of the line that it was edited to; zero: it is as it was sent
+	Damaged  bool      // it cannot be read: whatever may hold counts as if it did
 }
 
 // MayHold reports whether a record is of the kind that can still hold when it is old.
@@ -92,9 +93,9 @@ func (r *Record) MayHold() bool {
 
 // StillHolds reports whether what the record tells of a message holds now, so that the
 // record is copied when it is trimmed. m is where the message stands; nil: it is over.
-func (r *Record) StillHolds(m *Standing) bool {
-	if m == nil || !r.MayHold() {
-		return false
+func (r *Record) StillHolds(m *Unfinished) bool {
+	if m == nil || !r.MayHold() || m.Damaged {
+		return m != nil && r.MayHold()
 	}
 	switch r.Event {
 	case EventAccepted:
@@ -111,6 +112,12 @@ func (r *Record) StillHolds(m *Standing) bool {
 		return r.TS.Equal(m.DeadAt)
 	}
 	return false
+}
+
+// StillHeld reports whether the record is what holds its key now; h is nil while no
+// operator does.
+func (r *Record) StillHeld(h *KeyHold) bool {
+	return h != nil && r.Event == EventKeyHeld && r.TS.Equal(h.Since)
 }
 
 // StillPaused reports whether the record is what pauses the claims now; p is nil while

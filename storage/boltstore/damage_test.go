@@ -226,7 +226,7 @@ func (l *liver) live() {
 	l.claim(worker, 3, 2)
 	l.must(s.Archived(l.ctx, act, queue.ArchiveInfo{Path: "/a", Head: mustHead(l), Records: mustRecords(l), Bytes: 1}))
 	for range 2 {
-		_, err = s.Expire(l.ctx, queue.ExpireRequest{Now: l.now, First: true, Passed: time.Hour, Retention: queue.Retention{Ledger: 1000 * time.Hour}})
+		_, err = s.Expire(l.ctx, queue.ExpireRequest{Now: l.now, First: true, Passed: time.Hour, Ledger: 1000 * time.Hour})
 		l.must(err)
 	}
 	l.must(s.Pause(l.ctx, act))

@@ -51,13 +51,9 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		Ready: t.depth.ready(), Scheduled: t.scheduled, Leased: t.depth.leased, Held: t.depth.held,
 		Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
 		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
-<<<<<<< HEAD
 		BlockedKeys: t.depth.blockedKeys, OperatorHolds: t.depth.operatorHolds, DeadUnvalued: t.unvalued,
-		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Origin: queue.Origin(s.id), Paused: t.pause,
-		Damaged:   int64(len(t.standIns) + len(t.lostFlights)),
-=======
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Opening: t.opening, Origin: queue.Origin(s.id), Paused: t.pause,
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
+		Damaged:   int64(len(t.standIns) + len(t.lostFlights)),
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside,
 	}

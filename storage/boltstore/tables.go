@@ -15,11 +15,12 @@ type tables struct {
 	count   counters
 	ledger  *ledger.Ledger
 	service queue.Uptime
-<<<<<<< HEAD
+	opening queue.Opening
 	keys    keyTable
 	holds   map[keyHash]string // the names of the keys that operators hold
 	flights map[uint64]*flight
 
+	untrimmed   uint64             // the first epoch with records that were not trimmed is not before this one
 	standIns    map[uint64]standIn // by seq: of what can't be read
 	lostFlights []uint64           // messages whose lease record can't be read
 	ready       *shelves
@@ -29,19 +30,6 @@ type tables struct {
 	waits       waits
 	depth       depths
 	pause       *queue.Pause
-=======
-	opening queue.Opening
-
-	untrimmed uint64 // the first epoch with records that were not trimmed is not before this one
-	keys      map[keyHash]*key
-	flights   map[uint64]*flight
-	ready     *shelves
-	turn      uint64
-	spans     spanWriter
-	waits     waits
-	depth     depths
-	pause     *queue.Pause
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
 
 	archived queue.ArchiveMark
 

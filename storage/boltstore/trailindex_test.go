@@ -85,9 +85,6 @@ func (d *driver) noteOddly() {
 	d.must(d.h.store.Note(d.ctx, d.now.Add(back), slices.Repeat([]queue.Record{r}, rapid.IntRange(1, 40).Draw(d.T, "notes"))))
 }
 
-<<<<<<< HEAD
-// ageFile makes the file one of a version that had no index, or one without events.
-=======
 // trim removes some of the trail's beginning: of what was recorded before this call.
 func (d *driver) trim() {
 	r := queue.ExpireRequest{Now: d.now, Passed: time.Second}
@@ -101,8 +98,7 @@ func (d *driver) trim() {
 	}
 }
 
-// ageFile makes the file one of a version that had no index.
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
+// ageFile makes the file one of a version that had no index, or one without events.
 func (d *driver) ageFile() {
 	d.must(d.h.store.Close())
 	older := func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketTrailIndex) }

@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -147,15 +148,11 @@ func (s *Store) oldBlocks(g trimGoal) (old []oldBlock, err error) {
 // trim removes blocks, and leaves the record of it and copies of what still holds.
 func (x *txn) trim(now time.Time, old []oldBlock, res *queue.TrimResult) error {
 	t := queue.Trimming{Opening: x.t.opening}
-	holds := stillHolds{txn: x, known: map[uint64]*queue.Standing{}}
+	holds := stillHolds{txn: x, known: map[uint64]*queue.Unfinished{}}
 	for _, b := range old {
 		for i := range b.records {
 			t.Count(&b.records[i])
-			still, err := holds.record(&b.records[i])
-			if err != nil {
-				return err
-			}
-			if still {
+			if holds.record(&b.records[i]) {
 				t.Copy(b.records[i])
 			}
 		}
@@ -204,63 +201,62 @@ func dropSpans(tx *bolt.Tx, last uint64) error {
 // stillHolds asks the store what of old records still holds.
 type stillHolds struct {
 	*txn
-	known map[uint64]*queue.Standing // by seq; nil: it is over
+	known map[uint64]*queue.Unfinished // by seq; nil: it is over
 }
 
 // record reports whether what a record tells holds now.
-func (h *stillHolds) record(r *queue.Record) (bool, error) {
+func (h *stillHolds) record(r *queue.Record) bool {
 	switch r.Event {
 	case queue.EventPaused, queue.EventRestored:
-		return r.StillPaused(h.t.pause), nil
+		return r.StillPaused(h.t.pause)
 	case queue.EventKeyHeld:
-		k := h.t.keys[hashKey(h.t.secret, r.PartitionKey)]
-		return k != nil && k.opHold, nil
+		var hold keyHold
+		stored := h.b.held.Get([]byte(r.PartitionKey))
+		if stored == nil || json.Unmarshal(stored, &hold) != nil {
+			return stored != nil // one that cannot be read may be this one
+		}
+		return r.StillHeld(&queue.KeyHold{Since: hold.Since})
 	}
 	if !r.MayHold() {
-		return false, nil
+		return false
 	}
 	m, ok := h.known[r.Seq]
 	if !ok {
-		var err error
-		if m, err = h.standing(r.Seq); err != nil {
-			return false, fmt.Errorf("message %d: %w", r.Seq, err)
-		}
+		m = h.standing(r.Seq)
 		h.known[r.Seq] = m
 	}
-	return r.StillHolds(m), nil
+	return r.StillHolds(m)
 }
 
 // standing is where a message stands; nil: it is over.
-func (x *txn) standing(seq uint64) (*queue.Standing, error) {
-	d, ok, err := x.letter(seq)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
-		m, err := parseRecord(d.record)
-		s := queue.Standing{Place: d.place(), DeadAt: d.meta.DeadAt, Door: !d.ordered()}
-		if m.past.edited {
-			s.Edited = queue.LineHash(m.msg.Line)
+func (x *txn) standing(seq uint64) *queue.Unfinished {
+	var out queue.Unfinished
+	rec := x.b.dead.Get(seqKey(seq))
+	if rec != nil {
+		d, err := parseDead(seq, rec)
+		if err != nil {
+			return &queue.Unfinished{Damaged: true}
 		}
-		return &s, err
-	}
-	at, rec := x.locate(seq)
-	if rec == nil {
-		return nil, nil
+		out.Place, out.DeadAt, out.Door = d.place(), d.meta.DeadAt, !d.ordered()
+		rec = d.record
+	} else {
+		var at []byte
+		if at, rec = x.locate(seq); rec == nil {
+			return nil
+		}
+		out.Place, _ = queue.ParsePlaceKey(at)
+		if f := x.t.flights[seq]; f != nil && f.leased() {
+			out.Worker, out.Delivery = f.owner.Name, f.deliveries
+		}
 	}
 	m, err := parseRecord(rec)
 	if err != nil {
-		return nil, err
+		return &queue.Unfinished{Damaged: true}
 	}
-	var s queue.Standing
-	s.Place, _ = queue.ParsePlaceKey(at)
 	if m.past.edited {
-		s.Edited = queue.LineHash(m.msg.Line)
+		out.Edited = queue.LineHash(m.msg.Line)
 	}
-	if f := x.t.flights[seq]; f != nil && f.leased() {
-		s.Worker, s.Delivery = f.owner.Name, f.deliveries
-	}
-	return &s, nil
+	return &out
 }
 
 // Where the trail begins, under "opening" in bucket meta: version, CRC-32C of the rest,

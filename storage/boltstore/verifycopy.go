@@ -218,14 +218,14 @@ func (c *copyCheck) flights() error {
 			c.wrong(f.seq, "the trail says that it is %s, its lease record says otherwise", told.State)
 		case f.leased() && f.owner.Name != told.Holder:
 			c.wrong(f.seq, "it is leased to %s, the trail says to %s", f.owner.Name, told.Holder)
-		case f.deliveries != told.Deliveries || f.failed != told.FailedAttempts:
+		case !told.Uncounted && (f.deliveries != told.Deliveries || f.failed != told.FailedAttempts):
 			c.wrong(f.seq, "it was delivered %d times and failed %d times, the trail says %d and %d",
 				f.deliveries, f.failed, told.Deliveries, told.FailedAttempts)
 		}
 		return nil
 	})
 	c.EachTold(func(seq uint64, t queue.Told) {
-		known := t.State == queue.Leased || t.State == queue.Ready && (t.Deliveries > 0 || t.FailedAttempts > 0)
+		known := t.State == queue.Leased || t.State == queue.Ready && !t.Uncounted && (t.Deliveries > 0 || t.FailedAttempts > 0)
 		if known && c.b.flight.Get(seqKey(seq)) == nil {
 			c.wrong(seq, "the trail says that it was handed out, and it has no lease record")
 		}

@@ -20,7 +20,7 @@ import (
 
 // metaNames are all names in bucket meta.
 var metaNames = [][]byte{
-	metaFormat, metaID, metaSecret, metaCounters, metaTally, metaConfig, metaConfigSum, metaService, metaPause, metaClean, metaArchive, metaArchived,
+	metaFormat, metaID, metaSecret, metaCounters, metaTally, metaConfig, metaConfigSum, metaService, metaOpening, metaPause, metaClean, metaArchive, metaArchived,
 }
 
 // verifySmall checks the small buckets, and that there are no others.
@@ -111,6 +111,8 @@ func checkMeta(name, b []byte) (err error) {
 		_, err = parseTally(b)
 	case string(name) == string(metaService):
 		_, err = parseService(b)
+	case string(name) == string(metaOpening):
+		_, err = parseOpening(b)
 	case string(name) == string(metaArchived):
 		_, err = parseArchiveMark(b)
 	case string(name) == string(metaPause):

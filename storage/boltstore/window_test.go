@@ -1,11 +1,8 @@
 package boltstore
 
 import (
-<<<<<<< HEAD
-	"cmp"
-=======
 	"bytes"
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,27 +58,20 @@ type driver struct {
 	now  time.Time
 	sent int
 	held []queue.Settlement // leases that were not answered yet
-<<<<<<< HEAD
+	told []byte             // all records, trimmed ones too
 
 	disk      *fullDisk
 	fullDisks int // steps that met it full
-=======
-	told []byte             // all records, trimmed ones too
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
 }
 
 const windowKeys = 6
 
 func newDriver(rt *rapid.T, t *testing.T, o Options) *driver {
-<<<<<<< HEAD
 	disk := new(fullDisk)
 	o.commit = disk.commit
-	d := &driver{T: rt, disk: disk, h: newHarness(t, o), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
-=======
 	d := &driver{}
 	o.Committed = func(c queue.Commit) { d.told = append(d.told, c.Records...) }
-	*d = driver{T: rt, h: newHarness(t, o), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
->>>>>>> 31ed959 (queue, storage: trim the trail's beginning, and verify what is left)
+	*d = driver{T: rt, disk: disk, h: newHarness(t, o), ctx: context.Background(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	d.start()
 	return d
 }

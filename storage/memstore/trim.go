@@ -68,13 +68,13 @@ func (s *state) stillHolds(r *queue.Record) bool {
 		return r.StillPaused(s.paused)
 	case queue.EventKeyHeld:
 		k := s.keys[r.PartitionKey]
-		return k != nil && k.held
+		return k != nil && r.StillHeld(k.held)
 	}
 	return r.StillHolds(s.standing(r.Seq))
 }
 
 // standing is where a message stands; nil: it is over.
-func (s *state) standing(seq uint64) *queue.Standing {
+func (s *state) standing(seq uint64) *queue.Unfinished {
 	m := s.open[seq]
 	if m == nil {
 		m = s.dead[seq]
@@ -82,7 +82,7 @@ func (s *state) standing(seq uint64) *queue.Standing {
 	if m == nil {
 		return nil
 	}
-	out := &queue.Standing{Place: m.place}
+	out := &queue.Unfinished{Place: m.place}
 	if m.sent != nil {
 		out.Edited = m.content().LineHash
 	}
