@@ -118,12 +118,12 @@ ledger {
 
 # The hash-chained trail in the file.
 audit {
-  # How long records are to stay in the file: 1 h to 100 years. Not in this version yet: it has
-  # no effect, and every record stays for ever.
+  # How long records stay in the file: 1 h to 100 years, in hours of service as in "ledger". Of
+  # what is open, or a dead letter, the first records stay for as long as it is.
   retention_h = 8760
 
-  # Let a record expire only when an archive holds it. Not in this version yet: no effect,
-  # since none expires.
+  # Remove a record only when an archive holds it ("breakwater archive"): without archives the
+  # trail is kept for ever, and the file grows. false: only its age counts.
   require_archive = true
 
   # Where every record also goes, after its commit, one JSON line each: "" (nowhere), "stdout"

@@ -165,7 +165,7 @@ func (v *Verifier) Result() Verification {
 	if o := &v.at.Opening; o.Record != 0 && !v.opened && v.chain.Broken() == nil {
 		v.Report(Finding{N: o.Record, What: "the record that says what was trimmed is not in the trail"})
 	}
-	v.out.Head, v.out.Blocks, v.out.Records = v.chain.Head(), v.chain.Head().Block, v.chain.Records()
+	v.out.Head, v.out.Blocks, v.out.Records = v.chain.Head(), v.chain.Head().Block-v.at.Opening.Before.Block, v.chain.Records()
 	if v.chain.Broken() == nil && v.out.Head != v.at.Head {
 		v.Report(Finding{Block: v.out.Head.Block, What: fmt.Sprintf("the trail ends at %s, the store says %s", v.out.Head, v.at.Head)})
 	}

@@ -138,9 +138,6 @@ func (a *appliance) openStore(stop context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())
 	}
-	if c.Audit.Retention != config.Default().Audit.Retention {
-		a.log.Warn("this version keeps every record: audit.retention_h has no effect yet")
-	}
 	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,
 		"gave_back", res.GaveBack, "kept", res.Kept, "dead", res.DeadAgain)
 	return nil
@@ -189,7 +186,7 @@ func (a *appliance) build(inherited inherited) error {
 		Observer: dispatch.Observer{
 			Admitted: a.metrics.Admitted, Claimed: a.metrics.Claimed, Handled: a.metrics.Handled,
 			Answered: a.metrics.Answered, Settled: a.metrics.Settled, Raised: a.metrics.Raised,
-			Expired: a.metrics.Expired,
+			Expired: a.metrics.Expired, Trimmed: a.metrics.Trimmed,
 		},
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func settingsOf(c config.Config) dispatch.Settings {
 		RejectWhenFull: q.OnSaturated == config.RejectIntake,
 		ConsumerLag:    q.ConsumerLag,
 		DrainTimeout:   q.DrainTimeout,
-		Retention:      dispatch.Retention{Ledger: c.Ledger.Retention},
+		Retention:      dispatch.Retention{Ledger: c.Ledger.Retention, Audit: c.Audit.Retention, RequireArchive: c.Audit.RequireArchive},
 	}
 }
 

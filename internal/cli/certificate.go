@@ -133,6 +133,10 @@ func (v *verifying) proofs() (proved, not []string) {
 		not = append(not, fmt.Sprintf("order, holders and counts from record %s on: too many exceptions were open at once; verify a copy with --file",
 			number(v.UntracedFrom)))
 	}
+	if v.First != nil && v.First.N > 1 {
+		not = append(not, fmt.Sprintf("what the records before %s said: retention has removed them, and an archive may have them; what of them still held was copied",
+			number(v.First.N)))
+	}
 	if v.file != "" {
 		proved = append(proved, "what is stored is what the trail says")
 	} else {

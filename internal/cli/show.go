@@ -137,6 +137,9 @@ func (e *env) printDetail(c *ucli.Context, d *api.Detail) error {
 		rows = append(rows, row)
 	}
 	text = append(append(text, '\n'), table(rows)...)
+	if d.HistoryTrimmed {
+		text = append(text, "retention has removed older records of it (audit.retention_h); what still holds was copied\n"...)
+	}
 	if d.HistoryMore {
 		text = fmt.Appendf(text, "and more: breakwater audit trace %d\n", d.Seq)
 	}

@@ -80,7 +80,7 @@ func statusText(st *api.Status) []byte {
 	rows = append(rows,
 		[]string{"file", fmt.Sprintf("%s, %s of it free", bytesText(st.Store.FileBytes), bytesText(st.Store.FreeBytes))},
 		[]string{"remembered", number(st.LedgerKeys) + plural(st.LedgerKeys, " idempotency key", " idempotency keys")},
-		[]string{"trail", fmt.Sprintf("%s %s, head %d:%s", number(st.Audit.Records), plural(st.Audit.Records, "record", "records"), st.Audit.Block, st.Audit.Head)},
+		[]string{"trail", trailText(&st.Audit)},
 	)
 	if st.Damaged > 0 {
 		rows = append(rows, []string{"DAMAGED", fmt.Sprintf("what is stored of %s %s cannot be read: %s; see \"breakwater audit verify\"",
@@ -165,6 +165,15 @@ func rate(n, seconds int64) string {
 		return number(tenths/10) + "/s"
 	}
 	return fmt.Sprintf("%d.%d/s", tenths/10, tenths%10)
+}
+
+// trailText says how long the trail is, where it begins and where it ends.
+func trailText(a *api.Audit) string {
+	begins := ""
+	if a.FirstRecord > 1 {
+		begins = fmt.Sprintf(", kept from record %d on", a.FirstRecord)
+	}
+	return fmt.Sprintf("%s %s%s, head %d:%s", number(a.Records), plural(a.Records, "record", "records"), begins, a.Block, a.Head)
 }
 
 // archivedText says how far the trail is in an archive.

@@ -16,7 +16,6 @@ func (c Config) Warnings() []Problem {
 		found = append(found, finding{[]string{"route.ROUTE_REVIEW.handler"},
 			`the route ROUTE_REVIEW has the handler "log", which settles every exception unseen`, `"consumers" is its default`})
 	}
-	found = append(found, c.notYet()...)
 	if limit := usualDrain; c.Queue.DrainTimeout > limit {
 		found = append(found, finding{[]string{"queue.drain_timeout_s"},
 			fmt.Sprintf("a stop may take as long as queue.drain_timeout_s, %v", c.Queue.DrainTimeout),

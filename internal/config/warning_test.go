@@ -51,27 +51,6 @@ func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
 	}
 }
 
-func TestWarnings_of_what_this_version_only_keeps(t *testing.T) {
-	for _, one := range []struct{ name, text, want string }{
-		{"retention of records", "audit {\n  retention_h = 1\n}\n", "config.hcl:2: audit.retention_h has no effect"},
-		{"expiry without a copy", "audit {\n  require_archive = false\n}\n", "config.hcl:2: audit.require_archive has no effect"},
-		{"at its default", "ledger {\n  retention_h = 8760\n}\n", ""},
-	} {
-		t.Run(one.name, func(t *testing.T) {
-			got := parse(t, one.text).Warnings()
-			if one.want == "" {
-				if len(got) > 0 {
-					t.Errorf("warnings %v", got)
-				}
-				return
-			}
-			if len(got) != 1 || !strings.HasPrefix(got[0].String(), one.want) {
-				t.Errorf("warnings %v, want %q", got, one.want)
-			}
-		})
-	}
-}
-
 func TestParse_says_once_that_run_dir_is_too_long(t *testing.T) {
 	long := "/" + strings.Repeat("r", MaxSocketPath)
 	for text, want := range map[string]int{

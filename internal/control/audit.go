@@ -185,6 +185,9 @@ func verificationOf(v *queue.Verification) api.Verification {
 		UntracedFrom: v.Untraced,
 		Events:       map[string]uint64{}, Findings: []api.Finding{}, More: v.More,
 	}
+	if v.First.N > 1 {
+		doc.Audit.FirstRecord = v.First.N
+	}
 	if v.Untraced == 0 {
 		b := v.Balance
 		doc.Balance = &api.Balance{

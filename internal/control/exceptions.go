@@ -217,7 +217,7 @@ func (x *exchange) oneSeq() (uint64, error) {
 
 // detail answers with an exception and its history.
 func (s *Server) detail(x *exchange, found *queue.Exception) error {
-	doc := api.Detail{Exception: rowOf(found), History: []json.RawMessage{}}
+	doc := api.Detail{Exception: rowOf(found), History: []json.RawMessage{}, HistoryTrimmed: found.Trimmed}
 	size := 0
 	err := s.o.Store.Trail(x.r.Context(), queue.TrailQuery{Seq: found.Seq}, func(r queue.Record) bool {
 		if len(doc.History) == maxHistory || size >= maxHistoryBytes {
@@ -226,6 +226,7 @@ func (s *Server) detail(x *exchange, found *queue.Exception) error {
 		}
 		line := r.AppendNDJSON(nil)
 		size += len(line)
+		doc.HistoryTrimmed = doc.HistoryTrimmed || r.CopyOf != 0
 		doc.History = append(doc.History, line[:len(line)-1])
 		return true
 	})

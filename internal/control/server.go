@@ -134,6 +134,9 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 		Audit: api.Audit{Block: st.Head.Block, Head: st.Head.Hash.String(), Records: st.Records, Origin: st.Origin},
 		Store: api.Store{FileBytes: st.FileBytes, FreeBytes: st.FreeBytes}, Now: api.Time{Time: now},
 	}
+	if st.Opening.Record != 0 {
+		doc.Audit.FirstRecord = st.Opening.LastN + 1
+	}
 	if st.ArchivedN > 0 {
 		doc.Archived = &api.Archived{Block: st.ArchivedBlock, Records: st.ArchivedN, At: api.Time{Time: st.ArchivedAt}}
 	}

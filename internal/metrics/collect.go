@@ -40,11 +40,11 @@ func (f family) emit(ch chan<- prometheus.Metric, value float64, labels ...strin
 type statusCollector struct {
 	options Options
 
-	up, exceptions, ended, quarantined, oldest    family
-	damaged                                       family
-	openKeys, heldKeys, ledgerKeys, seqs, records family
-	fileBytes, freeBytes, paused                  family
-	risk                                          riskFamilies
+	up, exceptions, ended, quarantined, oldest           family
+	damaged                                              family
+	openKeys, heldKeys, ledgerKeys, seqs, records, first family
+	fileBytes, freeBytes, paused                         family
+	risk                                                 riskFamilies
 
 	mu      sync.Mutex
 	reading *reading // under way; nil: none
@@ -64,7 +64,7 @@ func newStatusCollector(o Options) *statusCollector {
 		up:      familyOf(storeUp), exceptions: familyOf(exceptions), ended: familyOf(endedTotal),
 		quarantined: familyOf(quarantined), damaged: familyOf(damaged), oldest: familyOf(oldestReady),
 		openKeys: familyOf(openKeys), heldKeys: familyOf(heldKeys), ledgerKeys: familyOf(ledgerKeys),
-		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal),
+		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal), first: familyOf(firstRecord),
 		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), paused: familyOf(paused),
 		risk: newRiskFamilies(),
 	}
@@ -74,7 +74,7 @@ func newStatusCollector(o Options) *statusCollector {
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range append(c.risk.all(),
 		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
-		c.seqs, c.records, c.fileBytes, c.freeBytes, c.paused,
+		c.seqs, c.records, c.first, c.fileBytes, c.freeBytes, c.paused,
 	) {
 		ch <- f.desc
 	}
@@ -111,6 +111,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	c.ledgerKeys.emit(ch, float64(st.LedgerKeys))
 	c.seqs.emit(ch, float64(st.LastSeq))
 	c.records.emit(ch, float64(st.Records))
+	c.first.emit(ch, float64(st.Opening.LastN+1))
 	c.fileBytes.emit(ch, float64(st.FileBytes))
 	c.freeBytes.emit(ch, float64(st.FreeBytes))
 	c.paused.emit(ch, truth(st.Paused != nil))

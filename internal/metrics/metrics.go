@@ -81,6 +81,8 @@ type Metrics struct {
 	raised        []prometheus.Counter   // by codeIndex
 	dropped       prometheus.Counter
 	expired       prometheus.Counter
+	trimmed       prometheus.Counter
+	copied        prometheus.Counter
 	unexpired     prometheus.Counter
 }
 
@@ -104,6 +106,7 @@ func New(o Options) *Metrics {
 	m.admit, m.settle = m.histogram(admitSeconds), m.histogram(settleSeconds)
 	m.dropped = m.counter(receiptsDroppedTotal)
 	m.expired, m.unexpired = m.counter(keysExpiredTotal), m.counter(retentionFailuresTotal)
+	m.trimmed, m.copied = m.counter(recordsTrimmedTotal), m.counter(recordsCopiedTotal)
 	m.registry.MustRegister(
 		newStatusCollector(o), newEdgeCollector(o),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -173,6 +176,16 @@ func (m *Metrics) Expired(did queue.ExpireResult, err error) {
 		return
 	}
 	m.expired.Add(float64(max(did.Keys, 0)))
+}
+
+// Trimmed: the store took a step of trimming, or could not.
+func (m *Metrics) Trimmed(did queue.TrimResult, err error) {
+	if err != nil {
+		m.unexpired.Inc()
+		return
+	}
+	m.trimmed.Add(float64(max(did.Records, 0)))
+	m.copied.Add(float64(max(did.Copies, 0)))
 }
 
 // ReceiptsDropped: so many receipts were not sent, as their producer did not read.

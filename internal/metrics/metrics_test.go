@@ -121,6 +121,8 @@ func feed(m *Metrics) {
 	m.Raised(queue.CodePoison, queue.RouteReview)
 	m.Expired(queue.ExpireResult{Keys: 5}, nil)
 	m.Expired(queue.ExpireResult{}, queue.ErrNoRoom)
+	m.Trimmed(queue.TrimResult{Records: 40, Copies: 3}, nil)
+	m.Trimmed(queue.TrimResult{}, queue.ErrNoRoom)
 	m.Raised("SOMETHING_NEW", "")
 	m.ReceiptsDropped(5)
 	m.ReceiptsDropped(-1)

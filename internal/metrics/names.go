@@ -54,6 +54,10 @@ var (
 		Help: "Codes raised; each was logged with the ids of the exception it concerns."}
 	keysExpiredTotal = Description{Name: "breakwater_ledger_keys_expired_total", Kind: Counter,
 		Help: "Settled idempotency keys that retention has forgotten."}
+	recordsTrimmedTotal = Description{Name: "breakwater_audit_records_trimmed_total", Kind: Counter,
+		Help: "Records that retention has removed from the audit trail, copied ones included."}
+	recordsCopiedTotal = Description{Name: "breakwater_audit_records_copied_total", Kind: Counter,
+		Help: "Records that were copied when they were trimmed, as what they tell still holds."}
 	retentionFailuresTotal = Description{Name: "breakwater_retention_failures_total", Kind: Counter,
 		Help: "Steps of retention that could do nothing; each is tried again."}
 	receiptsDroppedTotal = Description{Name: "breakwater_receipts_dropped_total", Kind: Counter,
@@ -103,6 +107,8 @@ var (
 		Help: "Lines stored since the store was made: the last seq."}
 	recordsTotal = Description{Name: "breakwater_audit_records_total", Kind: Counter,
 		Help: "Records in the audit trail since the store was made."}
+	firstRecord = Description{Name: "breakwater_audit_first_record", Kind: Gauge,
+		Help: "Number of the first record that the audit trail still has."}
 	storeFileBytes = Description{Name: "breakwater_store_file_bytes", Kind: Gauge, Unit: "bytes",
 		Help: "Size of the store's file."}
 	storeFreeBytes = Description{Name: "breakwater_store_free_bytes", Kind: Gauge, Unit: "bytes",
@@ -129,9 +135,9 @@ var (
 func Names() []Description {
 	return []Description{
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
-		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
+		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, recordsTrimmedTotal, recordsCopiedTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		checkpointsTotal, checkpointRecords, checkpointTime,
-		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal,
+		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal, firstRecord,
 		storeFileBytes, storeFreeBytes, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +88,48 @@ func TestExpire(t *testing.T) {
 		want := []time.Duration{step, step, step, time.Minute, step}
 		if !slices.Equal(gaps, want) {
 			t.Errorf("pauses %s, want %s", gaps, want)
+		}
+	})
+
+	inBubble(t, "records go when their time is over, and the log says how many", func(t *testing.T) {
+		var log logBuffer
+		o := usual()
+		o.Settings.Retention.Audit = 2 * time.Hour
+		o.Log = hclog.New(&hclog.LoggerOptions{Output: &log, JSONFormat: true})
+		var removed, copied int
+		o.Observer.Trimmed = func(did queue.TrimResult, err error) { removed, copied = removed+did.Records, copied+did.Copies }
+		g := start(t, o, func(_ context.Context, d *queue.Delivery) queue.Answer {
+			if d.Message.IdempotencyKey == "a1" {
+				return queue.Answer{Verb: queue.Ack, Outcome: "DONE"}
+			}
+			return queue.Answer{Verb: queue.Reject, Reason: "no"}
+		})
+		g.submit("a1@A", "b1@B")
+		pass(2 * time.Hour)
+		if n := g.status().Opening.LastN; n != 0 {
+			t.Errorf("after two hours the first %d are gone", n)
+		}
+		g.submit("c1@C") // the last block stays
+		pass(time.Hour + 2*time.Minute)
+		st := g.status()
+		if st.Opening.LastN < 7 || removed != int(st.Opening.LastN) || copied != 2 {
+			t.Errorf("the first %d are gone; told of %d, and %d copies", st.Opening.LastN, removed, copied)
+		}
+		if !strings.Contains(log.String(), `"records_copied":2`) {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
+
+	inBubble(t, "but none that is in no archive, if one is required", func(t *testing.T) {
+		o := usual()
+		o.Settings.Retention = Retention{Audit: time.Hour, RequireArchive: true}
+		g := start(t, o, ack)
+		g.submit("a1@A")
+		pass(5 * time.Hour)
+		g.submit("b1@B")
+		pass(5 * time.Hour)
+		if n := g.status().Opening.LastN; n != 0 {
+			t.Errorf("the first %d are gone", n)
 		}
 	})
 

@@ -117,8 +117,10 @@ type Observer struct {
 	Answered func(route queue.Route, verb queue.Verb)
 	// Settled: the store took answers, after so long a call.
 	Settled func(results []queue.SettleResult, took time.Duration)
-	// Expired: the store took a step of retention, or could not (err).
+	// Expired and Trimmed: the store took a step of retention, of keys or of the trail,
+	// or could not (err).
 	Expired func(did queue.ExpireResult, err error)
+	Trimmed func(did queue.TrimResult, err error)
 	// Raised: one of the codes of the mission, or HANDLER_UNAVAILABLE. It is
 	// logged already.
 	Raised func(code queue.Code, route queue.Route)

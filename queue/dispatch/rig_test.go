@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -30,7 +31,8 @@ type rig struct {
 	err         error
 
 	mu     sync.Mutex
-	raised []string // "CODE route"
+	raised []string       // "CODE route"
+	told   []queue.Record // all that there were, trimmed ones too
 }
 
 // inBubble runs a promise of its own bubble.
@@ -56,7 +58,8 @@ func usual() Options {
 // unless the options say otherwise.
 func open(t *testing.T, o Options, answer func(context.Context, *queue.Delivery) queue.Answer) *rig {
 	t.Helper()
-	g := &rig{t: t, store: &frail{Store: memstore.New(memstore.Options{})}, ended: make(chan struct{})}
+	g := &rig{t: t, ended: make(chan struct{})}
+	g.store = &frail{Store: memstore.New(memstore.Options{Committed: g.tell})}
 	g.seen = newEffects(g.store, answer)
 	if o.Handlers == nil {
 		o.Handlers = map[queue.Route]any{queue.RouteReview: g.seen}
@@ -126,11 +129,26 @@ func (g *rig) end() Drained {
 // check is what holds after every test.
 func (g *rig) check() {
 	g.t.Helper()
-	for _, broken := range storetest.CheckTrail(g.trail()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, broken := range storetest.CheckTrail(g.told) {
 		g.t.Errorf("trail: %s", broken)
 	}
 	for _, broken := range g.seen.broken {
 		g.t.Errorf("effects: %s", broken)
+	}
+}
+
+// tell takes in what the store tells of a commit.
+func (g *rig) tell(c queue.Commit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for line := range bytes.Lines(c.Records) {
+		r, err := queue.ParseRecord(line)
+		if err != nil {
+			g.t.Error(err)
+		}
+		g.told = append(g.told, r)
 	}
 }
 

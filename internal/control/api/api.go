@@ -180,6 +180,10 @@ type Audit struct {
 	Head    string `json:"head"` // hexadecimal
 	Records uint64 `json:"records"`
 	Origin  string `json:"origin"` // the same in every copy of a store, in no other store
+
+	// FirstRecord is the number of the first record that is kept: retention has removed
+	// those before it. Absent: there is no record, or all are kept.
+	FirstRecord uint64 `json:"first_record,omitzero"`
 }
 
 // Checkpoint is how the signed heads of the trail are doing: the newest one, and what
@@ -248,4 +252,8 @@ type Detail struct {
 	Exception
 	History     []json.RawMessage `json:"history"`
 	HistoryMore bool              `json:"history_more,omitzero"` // there are more: /v1/audit?seq=
+
+	// HistoryTrimmed: retention has removed the first records; what of them still holds
+	// was copied, and stands where the copies are.
+	HistoryTrimmed bool `json:"history_trimmed,omitzero"`
 }
