@@ -17,6 +17,7 @@ import (
 // acked is an answer that settles.
 var acked = queue.Settlement{Verb: queue.Ack, Outcome: "APPROVED"}
 
+// B38: a consumer that extends in time keeps its lease, one that does not loses it.
 func TestEnding(t *testing.T) {
 	inBubble(t, "a consumer is told once when a third of a lease is left, and again after it was extended", func(t *testing.T) {
 		g := hosted(t)
