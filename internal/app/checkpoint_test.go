@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,12 +25,37 @@ import (
 // signing is some checkpoints under test, with a store whose head a test moves.
 type signing struct {
 	*checkpoints
-	t      *testing.T
-	store  *memstore.Store
-	keys   *checkpoint.Keys
+	t     *testing.T
+	store *memstore.Store
+	keys  *checkpoint.Keys
+
+	mu     sync.Mutex // of what the writer and the test share
 	out    []byte
 	refuse error
 	log    bytes.Buffer
+}
+
+// refuses lets whatever is written fail with err; nil: no more.
+func (g *signing) refuses(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuse = err
+}
+
+// said returns the log so far.
+func (g *signing) said() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.log.String()
+}
+
+// logOf writes to the log of a test.
+type logOf struct{ g *signing }
+
+func (l logOf) Write(b []byte) (int, error) {
+	l.g.mu.Lock()
+	defer l.g.mu.Unlock()
+	return l.g.log.Write(b)
 }
 
 func newSigning(t *testing.T, interval time.Duration) *signing {
@@ -43,13 +69,15 @@ func newSigning(t *testing.T, interval time.Duration) *signing {
 	if g.keys, err = checkpoint.ReadKeys(public); err != nil {
 		t.Fatal(err)
 	}
-	a := &appliance{log: hclog.New(&hclog.LoggerOptions{Output: &g.log}), o: Options{Config: config.Config{
+	a := &appliance{log: hclog.New(&hclog.LoggerOptions{Output: logOf{g}}), o: Options{Config: config.Config{
 		Checkpoint: config.Checkpoint{Key: path, Output: config.Stdout, Interval: interval},
 	}}}
 	if g.checkpoints, err = a.openCheckpoints(); err != nil {
 		t.Fatal(err)
 	}
 	g.write = func(signed []byte) error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		if g.refuse == nil {
 			g.out = append(append(g.out, signed...), '\n')
 		}
@@ -74,7 +102,10 @@ func (g *signing) signed() (covered []uint64) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	err = checkpoint.Read(bytes.NewReader(g.out), g.keys, func(e checkpoint.Entry) error {
+	g.mu.Lock()
+	out := bytes.Clone(g.out)
+	g.mu.Unlock()
+	err = checkpoint.Read(bytes.NewReader(out), g.keys, func(e checkpoint.Entry) error {
 		if e.Err != nil || e.Checkpoint.Origin != st.Origin {
 			g.t.Errorf("%+v", e)
 		}
@@ -147,7 +178,7 @@ func TestCheckpoints_of_an_archive_are_of_its_head(t *testing.T) {
 func TestCheckpoints_that_fail_are_tried_again_and_told_once(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSigning(t, time.Hour)
-		g.refuse = syscall.ENOSPC
+		g.refuses(syscall.ENOSPC)
 		g.begin(g.store.Status)
 		defer g.end()
 		pass(10*checkpointRetry + time.Second)
@@ -155,17 +186,17 @@ func TestCheckpoints_that_fail_are_tried_again_and_told_once(t *testing.T) {
 		if r.Failed != 11 || r.Failing != 11 || r.N != 0 || r.FailingSince.IsZero() || !strings.Contains(r.Error, "no space") {
 			t.Errorf("%+v", r)
 		}
-		if n := strings.Count(g.log.String(), "no checkpoint could be written"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, g.log.String())
+		if n := strings.Count(g.said(), "no checkpoint could be written"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, g.said())
 		}
-		g.refuse = nil
+		g.refuses(nil)
 		pass(checkpointRetry)
 		g.want(1)
 		if r := g.report(); r.Failed != 11 || r.Failing != 0 || r.Written != 1 || r.Error != "" {
 			t.Errorf("%+v", r)
 		}
-		if !strings.Contains(g.log.String(), "written again: failures=11") && !strings.Contains(g.log.String(), "failures=11") {
-			t.Errorf("nothing says that it works again:\n%s", g.log.String())
+		if !strings.Contains(g.said(), "written again: failures=11") && !strings.Contains(g.said(), "failures=11") {
+			t.Errorf("nothing says that it works again:\n%s", g.said())
 		}
 	})
 }

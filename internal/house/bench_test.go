@@ -2,6 +2,7 @@ package house
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -81,6 +82,42 @@ func BenchmarkLife(b *testing.B) {
 	life("stream", "", stream)
 	// Channels as long as a busy host would have them: more in one transaction.
 	life("stream/queue_maxsize=4096", "queue {\n  queue_maxsize = 4096\n  prefetch = 2048\n}\n", stream)
+}
+
+// BenchmarkConsumers is how fast exceptions are handed out and settled by consumers of
+// package client whose work takes no time: one with so many at once, and four. The
+// exceptions are stored before the clock starts.
+func BenchmarkConsumers(b *testing.B) {
+	for _, one := range []struct{ consumers, prefetch int }{{1, 1}, {1, 16}, {1, 256}, {4, 16}, {4, 256}} {
+		b.Run(fmt.Sprintf("consumers=%d/prefetch=%d", one.consumers, one.prefetch), func(b *testing.B) {
+			s := newSite(b, "")
+			p := s.serve()
+			var text strings.Builder
+			for i := range b.N {
+				text.WriteString(benchLine(i, "ROUTE_REVIEW") + "\n")
+			}
+			s.stream(text.String())
+			ctx, stop := context.WithCancel(b.Context())
+			var all sync.WaitGroup
+			b.ResetTimer()
+			for i := range one.consumers {
+				all.Go(func() {
+					c := client.Consumer{Path: s.consumeSocket(), Name: fmt.Sprint("c", i), Prefetch: one.prefetch}
+					if err := c.Run(ctx, func(context.Context, client.Delivery) client.Answer {
+						return client.Answer{Verb: client.Ack, Outcome: "POSTED"}
+					}); err != nil {
+						b.Error(err)
+					}
+				})
+			}
+			s.awaitDone(b.N)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "settled/s")
+			stop()
+			all.Wait()
+			p.stop()
+		})
+	}
 }
 
 // stream sends text as the command enqueue does.
