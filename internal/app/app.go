@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -310,7 +311,7 @@ func (i intake) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submi
 func (i intake) Head(ctx context.Context) (queue.Head, error) { return i.store.Head(ctx) }
 
 // desk is where consumers attach, as the consume socket needs it.
-type desk struct{ runner *dispatch.Runner }
+type desk struct{ *appliance }
 
 var _ socket.Desk = desk{}
 
@@ -319,6 +320,11 @@ func (d desk) Attach(ctx context.Context, a queue.Attachment) (socket.Session, e
 	s, err := d.runner.Attach(ctx, a)
 	if err != nil {
 		return nil, err // not s: an interface that holds no session is not nil
+	}
+	if routes := d.config().Routes; !slices.ContainsFunc(queue.Routes[:], func(r queue.Route) bool {
+		return a.Routes.Has(r) && routes.Of(r).Handler == config.KindConsumers
+	}) {
+		d.log.Warn("a consumer is attached that gets nothing: each route that it asks for has a handler", "consumer", a.Owner.Name)
 	}
 	return s, nil
 }

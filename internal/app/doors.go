@@ -66,7 +66,7 @@ func (d *doors) open(a *appliance, from inherited) (err error) {
 	}
 	served := consumersOf(a.o.Config)
 	served.Log = a.log.Named(consumeSocket)
-	d.consumers, err = socket.NewConsumeServer(desk{a.runner}, served)
+	d.consumers, err = socket.NewConsumeServer(desk{a}, served)
 	if err != nil {
 		return fmt.Errorf("consume socket: %w", err)
 	}

@@ -204,7 +204,8 @@ func TestConsumers_that_are_too_many(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "socket \"consume\" { max_connections = 2 }\n")
 	p := s.serve()
-	s.attach(client.Consumer{Name: "a"})
+	s.attach(client.Consumer{Name: "a", Routes: []string{"AUTO_RESOLVE"}})
+	p.await("a consumer is attached that gets nothing: each route that it asks for has a handler")
 	b := s.attach(client.Consumer{Name: "b"})
 	for i := range 20 {
 		ctx, cancel := s.limited()
@@ -219,7 +220,8 @@ func TestConsumers_that_are_too_many(t *testing.T) {
 		}
 		cancel()
 	}
-	s.sendOne(exceptionLine("k", "1", "")) // a or b has it
+	s.sendOne(exceptionLine("k", "1", ""))
+	b.next(client.Delivered)
 	if err := b.Detach(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
