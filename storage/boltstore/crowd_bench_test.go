@@ -30,6 +30,7 @@ func BenchmarkCrowd(b *testing.B) {
 		{name: "hot-key", messages: size, keys: 1, busy: true},
 		{name: "held-keys", messages: size, keys: queue.MaxHeldKeys},
 		{name: "held-key", messages: size, keys: 1},
+		{name: "held-keys-just-now", messages: size, keys: queue.MaxHeldKeys, fresh: true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			full := filepath.Join(b.TempDir(), "full.db")
@@ -51,6 +52,7 @@ type crowd struct {
 	name           string
 	messages, keys int
 	busy           bool // a consumer has the first message; else an operator holds the keys
+	fresh          bool // the walk over the backlog has still to come to them, and to park them
 }
 
 func (c crowd) key(i int) string { return fmt.Sprintf("crowd-%d", i%max(1, c.keys)) }
@@ -86,6 +88,14 @@ func (c crowd) make(b *testing.B, path string) {
 			keys[i] = c.key(i)
 		}
 		_, err = s.HoldKeys(b.Context(), queue.Action{Now: now, By: "op"}, keys)
+	}
+	for more := !c.fresh && c.keys > 0; more && err == nil; {
+		var res queue.ClaimResult
+		res, err = s.Claim(b.Context(), queue.ClaimRequest{Now: now, Wants: []queue.Want{{
+			Owner: queue.Owner{Kind: queue.Worker, Name: "w-0"}, Slots: partition.AllSlots(),
+			Routes: queue.RoutesOf(queue.RouteReview), Max: 1, PerKey: 1, Lease: time.Minute,
+		}}})
+		more = res.More
 	}
 	if err != nil {
 		b.Fatal(err)
