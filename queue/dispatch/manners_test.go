@@ -471,6 +471,31 @@ func TestLiars(t *testing.T) {
 			t.Errorf("it reads again, and is told of %s", a.told())
 		}
 	})
+	inBubble(t, "if there is no room to write that down, it stays, also for who reads again", func(t *testing.T) {
+		g := hosted(t)
+		a, b := g.silent(attachment("a", 9)), g.silent(attachment("b", 9))
+		g.submit(append(named("x", keysFor(2, "a", "a", "b")), named("y", keysFor(2, "b", "a", "b"))...)...)
+		full := true
+		g.store.on(func(verb string) error {
+			if verb == "settle" && full {
+				return queue.ErrNoRoom
+			}
+			return nil
+		})
+		pass(unreadAfter + 5*time.Second)
+		if st := g.status(); st.Leased != 4 {
+			t.Fatalf("%+v", st)
+		}
+		go b.read()
+		if got := b.told(); got != "y1 y2" {
+			t.Errorf("told of %s", got)
+		}
+		full = false
+		pass(2 * time.Second)
+		if st := g.status(); st.Leased != 4 || b.has() != "x1 x2 y1 y2" || len(a.mailbox) != 0 || a.bytes != 0 {
+			t.Errorf("%+v, b has %s", st, b.has())
+		}
+	})
 	inBubble(t, "a consumer that breaks off gives back at once what it was not told of", func(t *testing.T) {
 		g := hosted(t)
 		a := g.silent(attachment("a", 9))
