@@ -125,15 +125,15 @@ func (c *guest) token(id string) queue.Token {
 // answer answers for messages that it holds; the answer has to be taken.
 func (c *guest) answer(a queue.Settlement, ids ...string) {
 	c.g.t.Helper()
-	for i, res := range c.give(a, ids...) {
+	for i, res := range c.reply(a, ids...) {
 		if res.Code != "" {
 			c.g.t.Errorf("%s: %s %s", ids[i], res.Code, res.Error)
 		}
 	}
 }
 
-// give answers for messages that it holds, and returns what became of it.
-func (c *guest) give(a queue.Settlement, ids ...string) []queue.SettleResult {
+// reply answers for messages that it holds, and returns what became of it.
+func (c *guest) reply(a queue.Settlement, ids ...string) []queue.SettleResult {
 	c.g.t.Helper()
 	var all []queue.Settlement
 	for _, id := range ids {

@@ -32,11 +32,12 @@ func (s *Session) Detach(ctx context.Context) error {
 		return queue.ErrDetached
 	}
 	defer s.r.desk.free(s)
+	unknown := s.knowRest(ctx)
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.unsettled))
 	s.mu.Unlock()
 	back, err := s.putBack(ctx, tokens, leftByItself)
-	return errors.Join(err, s.noteLeft(ctx, leftByItself, back))
+	return s.noteLeft(ctx, leftByItself, back, unknown, err)
 }
 
 // Break ends the session of a consumer whose connection is gone. What it was told of
@@ -48,12 +49,13 @@ func (s *Session) Break(ctx context.Context) error {
 		return nil
 	}
 	defer s.r.desk.free(s)
+	unknown := s.knowRest(ctx)
 	back, err := s.putBack(ctx, tokensOf(s.untold()), leftUntold)
 	reason := leftBroken
 	if s.r.Draining() {
 		reason = leftDraining
 	}
-	return errors.Join(err, s.noteLeft(ctx, reason, back))
+	return s.noteLeft(ctx, reason, back, unknown, err)
 }
 
 // leave ends the session: nothing is told any more, and no answer is begun. It returns
@@ -143,10 +145,10 @@ func (s *Session) putBackBy(tokens []queue.Token, reason string,
 		settlements[i] = queue.Settlement{Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason}
 	}
 	results, err := settle(r.settings.Load().Policy, settlements)
+	if fatal(err) {
+		r.fail("put back what a consumer had", err)
+	}
 	if err != nil {
-		if fatal(err) {
-			r.fail("put back what a consumer had", err)
-		}
 		return 0, err
 	}
 	back := 0
@@ -165,8 +167,8 @@ func (s *Session) putBackBy(tokens []queue.Token, reason string,
 }
 
 // noteLeft writes down that the consumer is gone, what was put back, and how many
-// leases it keeps.
-func (s *Session) noteLeft(ctx context.Context, reason string, back int) error {
+// leases it keeps. It returns what went wrong with that and before.
+func (s *Session) noteLeft(ctx context.Context, reason string, back int, before ...error) error {
 	s.mu.Lock()
 	kept := len(s.unsettled)
 	s.mu.Unlock()
@@ -174,7 +176,7 @@ func (s *Session) noteLeft(ctx context.Context, reason string, back int) error {
 		Released int `json:"released"`
 		Kept     int `json:"kept"`
 	}{back, kept})
-	err := s.r.store.Note(ctx, left.TS, []queue.Record{left})
+	err := errors.Join(append(before, s.r.store.Note(ctx, left.TS, []queue.Record{left}))...)
 	if fatal(err) {
 		s.r.fail("detach", err)
 	}

@@ -135,7 +135,7 @@ func TestTakeOver(t *testing.T) {
 		if got := d.has(); got != "b1" {
 			t.Errorf("has %s", got)
 		}
-		for i, res := range d.give(acked, "b1") {
+		for i, res := range d.reply(acked, "b1") {
 			if res.Code != "" {
 				t.Errorf("%d: %+v", i, res)
 			}
@@ -188,6 +188,31 @@ func TestTakeOver(t *testing.T) {
 		go again.read()
 		if got := strings.Fields(again.told()); len(got) != 40 || got[38] != "m38" || got[39] != "z1" {
 			t.Errorf("told of %s", got)
+		}
+	})
+	inBubble(t, "who leaves before it was given all of them puts back all of them, or keeps all", func(t *testing.T) {
+		g := hosted(t)
+		c := g.attach(attachment("ui", 100))
+		g.submit(long(40, 16<<10)...)
+		c.has()
+		if err := c.Break(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, leave := range []func(*guest) error{
+			func(c *guest) error { return c.Break(t.Context()) },
+			func(c *guest) error { return c.Detach(t.Context()) },
+		} {
+			if err := leave(g.silent(attachment("ui", 100))); err != nil {
+				t.Error(err)
+			}
+			last := g.trail()[len(g.trail())-1]
+			want, leased := `{"released":0,"kept":40}`, int64(40)
+			if last.Reason == leftByItself {
+				want, leased = `{"released":40,"kept":0}`, 0
+			}
+			if st := g.status(); st.Leased != leased || string(last.Detail) != want {
+				t.Errorf("%+v, %s %s", st, last.Event, last.Detail)
+			}
 		}
 	})
 	inBubble(t, "a message that is settled while leases are taken over is not given again", func(t *testing.T) {

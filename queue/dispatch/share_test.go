@@ -267,7 +267,7 @@ func TestRelease(t *testing.T) {
 		if a.has() != "x1 x2" || b.has() != "x1" {
 			t.Errorf("a has %s, b has %s: its room comes back, and the message goes on", a.has(), b.has())
 		}
-		if res := a.give(queue.Settlement{Verb: queue.Ack, Outcome: "LATE"}, "x1"); res[0].Code != queue.CodeExpired {
+		if res := a.reply(queue.Settlement{Verb: queue.Ack, Outcome: "LATE"}, "x1"); res[0].Code != queue.CodeExpired {
 			t.Errorf("%+v", res[0])
 		}
 	})

@@ -51,6 +51,28 @@ func (s *Session) resume(ctx context.Context) error {
 	return err
 }
 
+// knowRest has a session that was left know of the leases that it was not given again
+// yet: they are put back with the others, or stay.
+func (s *Session) knowRest(ctx context.Context) error {
+	for after, more := s.former.after, s.former.more; more; {
+		res, err := s.r.store.TakeOver(ctx, queue.TakeOverRequest{
+			Now: s.r.now(), Owner: s.a.Owner, After: after, MaxBytes: mailboxBytes,
+		})
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for i := range res.Deliveries {
+			d := &res.Deliveries[i]
+			after = d.Token.Fence
+			s.unsettled[d.Token] = &lent{route: d.Route, deadline: d.Deadline}
+		}
+		s.mu.Unlock()
+		more = res.More && len(res.Deliveries) > 0
+	}
+	return nil
+}
+
 // Revoked is to be called with what an operator has taken back: its former holders are
 // told nothing of it any more, and get other work. Any other consumer may have the
 // messages at once, the former one not before the end of the lease that it had.
