@@ -12,7 +12,7 @@ import (
 
 func (e *env) configCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "config", Usage: "check and show the configuration",
+		Name: "config", Usage: "check and show the configuration, and how it has changed",
 		Subcommands: []*ucli.Command{
 			{
 				Name: "check", Usage: "list everything that is wrong with the configuration",
@@ -39,6 +39,7 @@ which file was read.`,
 					"breakwater config show", "breakwater config show --json | jq .config.queue"),
 				Action: e.configShow,
 			},
+			e.configHistoryCommand(),
 		},
 	}
 }
