@@ -147,7 +147,7 @@ func TestComplete(t *testing.T) {
 	for words, want := range map[string]string{
 		"|se":                      "serve",
 		"|__":                      "",
-		"config|":                  "check show",
+		"config|":                  "check show history",
 		"--json config|sh":         "show",
 		"enqueue|--re":             "--receipts",
 		"--config x|--js":          "--json",
