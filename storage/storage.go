@@ -81,6 +81,22 @@ func OpenCopy(o Options) (Copy, error) {
 	return s, nil
 }
 
+// CompactReport says what a compaction did.
+type CompactReport struct {
+	Before, After int64 // bytes of the file
+}
+
+// Compact writes a store that nobody has open anew, without what is free in it, and puts
+// it in the place of the old one. Whatever fails, and whenever, leaves the old one or the
+// new one, whole. Only Path, Context and Progress count.
+func Compact(o Options) (CompactReport, error) {
+	if err := known(o.Backend); err != nil {
+		return CompactReport{}, err
+	}
+	r, err := boltstore.Compact(boltstore.Options{Path: o.Path, Context: o.Context, Progress: o.Progress})
+	return CompactReport(r), err
+}
+
 // ErrBackend: the configuration names a backend that this program does not have.
 var ErrBackend = errors.New("no such storage backend")
 

@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	ucli "github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"breakwater/internal/app"
 	"breakwater/internal/client"
@@ -112,37 +110,25 @@ const archiveLook = 300 * time.Millisecond
 // watchArchive draws the progress on a terminal until the function that it returns is
 // called.
 func (e *env) watchArchive(ctx context.Context, control *client.Control) (end func()) {
-	if !term.IsTerminal(int(e.Stderr.Fd())) {
-		return func() {}
+	progress, last := e.stepBar()
+	if progress == nil {
+		return last
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(e.Stderr), progressbar.OptionClearOnFinish())
-		step := ""
-		for again := time.NewTicker(archiveLook); ; {
+		again := time.NewTicker(archiveLook)
+		defer again.Stop()
+		for {
 			select {
 			case <-again.C:
 			case <-ctx.Done():
-				again.Stop()
-				_ = bar.Finish() // a bar that cannot be drawn is no reason to stop
+				last()
 				return
 			}
-			now, err := control.Archiving(ctx)
-			if err != nil || !now.Running {
-				continue
-			}
-			if now.Step != step {
-				step = now.Step
-				bar.Describe(step)
-			}
-			if now.Total > 0 {
-				bar.ChangeMax64(now.Total)
-				_ = bar.Set64(min(now.Done, now.Total-1)) // a full bar ends itself
-			} else {
-				bar.ChangeMax64(-1)
-				_ = bar.Add64(1)
+			if now, err := control.Archiving(ctx); err == nil && now.Running {
+				progress(now.Step, now.Done, now.Total)
 			}
 		}
 	}()

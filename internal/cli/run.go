@@ -110,6 +110,7 @@ func (e *env) commands() []*ucli.Command {
 		e.drainCommand(),
 		e.reloadCommand(),
 		e.archiveCommand(),
+		e.compactCommand(),
 		e.auditCommand(),
 		e.configCommand(),
 		e.versionCommand(),

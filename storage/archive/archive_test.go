@@ -311,7 +311,7 @@ func TestMake_a_damaged_store_gives_no_archive(t *testing.T) {
 	}
 	_ = f.Close()
 	_, err = r.make(t.Context(), r.dest("one.db"))
-	r.refused(err, Unsound, "cannot be checked")
+	r.refused(err, Unsound, "the copy is not sound")
 	r.admit(10, 10)
 }
 

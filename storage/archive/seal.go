@@ -30,7 +30,7 @@ const (
 	// maxChildError bounds what is kept of what it says when it dies.
 	maxChildError = 4 << 10
 	// childNice: what takes exceptions in goes first.
-	childNice = 10
+	childNice = 19
 	// childOOM: when memory is short, the child goes and not the parent.
 	childOOM = "800"
 	// maxOpen bounds the messages that are followed at once, to some 400 MB. Of an archive
@@ -116,7 +116,7 @@ func seal(ctx context.Context, f *os.File, path string, note []byte, tell func(s
 
 // inspect opens the archive as anybody would, and reads all of it.
 func inspect(ctx context.Context, path string, progress func(step string) func(done, total int64)) (s *sealed, err error) {
-	c, err := boltstore.OpenCopy(boltstore.Options{Path: path, Context: ctx,
+	c, err := boltstore.OpenCopy(boltstore.Options{Path: path, Context: ctx, Gentle: true,
 		Progress: func(step string, done, total int64) { progress(step)(done, total) }})
 	if err != nil {
 		return nil, err

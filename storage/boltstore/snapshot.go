@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// snapshotChunk is one read and one write of a copy.
-	snapshotChunk = 1 << 20
-	// snapshotSync is how much of a copy may be on its way to the disk: a file system
-	// may write out all of it before it lets the store's own sync return.
-	snapshotSync = 8 << 20
+	// snapshotPiece is what is read, written and waited for at a time. A disk gets to the
+	// committer's sync only after what was given to it before: with 8 MiB a commit was
+	// measured to take five times as long beside a copy as otherwise, with this it is not
+	// slower, and the copy takes one and a half times as long (0.8 s for 400 MiB).
+	snapshotPiece = 256 << 10
 	// mapReserve is how much of the file's address space must be left while a copy
 	// reads: growth beyond it would make the committer wait for the copy's end.
 	mapReserve = 64 << 20
@@ -85,7 +85,7 @@ type snapshotWriter struct {
 func (w *snapshotWriter) Write(b []byte) (n int, err error) {
 	n, err = w.to.Write(b)
 	w.done += int64(n)
-	if err == nil && (w.done-w.synced >= snapshotSync || w.done == w.total) {
+	if err == nil && (w.done-w.synced >= snapshotPiece || w.done == w.total) {
 		err = w.settle()
 	}
 	if err != nil && w.failed == nil {
@@ -94,9 +94,9 @@ func (w *snapshotWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom takes the pages in pieces of a size that disks like.
+// ReadFrom takes the pages.
 func (w *snapshotWriter) ReadFrom(r io.Reader) (n int64, err error) {
-	buf := make([]byte, snapshotChunk)
+	buf := make([]byte, snapshotPiece)
 	for {
 		k, err := io.ReadFull(r, buf)
 		if k > 0 {

@@ -28,6 +28,8 @@ type Options struct {
 	// Restore takes a copy, or a file older than its witness, into
 	// service. Without it both are refused.
 	Restore bool
+	// Gentle opens a copy without getting in the way of a store on the same disk.
+	Gentle bool
 	// Vouch is asked before a copy is taken into service; its error refuses the file, and
 	// is returned. nil: nobody is asked.
 	Vouch func() error
@@ -132,7 +134,7 @@ func open(o Options, readOnly bool) (*Store, error) {
 	}
 	o.readOnly = readOnly
 	f, err := dbfile.Open(dbfile.Options{
-		Path: o.Path, ReadOnly: readOnly, Init: initFile, Context: o.Context,
+		Path: o.Path, ReadOnly: readOnly, Init: initFile, Context: o.Context, Gentle: o.Gentle,
 		Progress: func(step dbfile.Step, done, total int64) {
 			if o.Progress != nil {
 				o.Progress(string(step), done, total)

@@ -31,6 +31,7 @@ type harness struct {
 	t       testing.TB
 	options Options
 	store   *Store
+	ends    int // crashes so far
 }
 
 func newHarness(t testing.TB, o Options) *harness {
@@ -63,16 +64,27 @@ func (h *harness) crash() queue.Store {
 	copyFile(h.t, h.options.Path, to)
 	h.close()
 	h.options.Path = to
+	if h.ends++; h.ends%2 == 0 {
+		h.compact()
+	}
 	h.open()
 	return h.store
 }
 
+// reopen closes the store, and opens it after a compaction, which nobody must notice.
 func (h *harness) reopen() queue.Store {
 	if err := h.store.Close(); err != nil {
 		h.t.Error(err)
 	}
+	h.compact()
 	h.open()
 	return h.store
+}
+
+func (h *harness) compact() {
+	if _, err := Compact(Options{Path: h.options.Path}); err != nil {
+		h.t.Errorf("compact: %v", err)
+	}
 }
 
 func (h *harness) close() {

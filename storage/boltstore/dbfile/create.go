@@ -17,20 +17,29 @@ func creatingPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".creating")
 }
 
-// sweep removes what a killed creation left. The caller holds the side lock.
+// sweep removes what a killed creation or compaction left. The caller holds the side
+// lock.
 func sweep(path string) error {
-	tmp := creatingPath(path)
+	for _, tmp := range []string{creatingPath(path), CompactingPath(path)} {
+		if err := sweepFile(tmp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sweepFile(tmp string) error {
 	st, err := os.Lstat(tmp)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return ioErr(tmp, "looking for a creation that was cut off", err)
+		return ioErr(tmp, "looking for a file that was never finished", err)
 	case !st.Mode().IsRegular():
 		return notRegular(tmp, st.Mode()) // not what we make: not ours to remove
 	}
 	if err := os.Remove(tmp); err != nil {
-		return ioErr(tmp, "removing a creation that was cut off", err)
+		return ioErr(tmp, "removing a file that was never finished", err)
 	}
 	return nil
 }

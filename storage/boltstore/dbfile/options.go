@@ -73,6 +73,8 @@ type Options struct {
 	// Distrust treats the last stop as unclean whatever the file says: the page
 	// cache is dropped, the file read from the disk, every page checked.
 	Distrust bool
+	// Gentle leaves the disk to others for half of the time in which the file is read.
+	Gentle bool
 	// ReadBudget is how much of the file is pulled into the page cache before
 	// it is mapped; 0 is half of the memory that is available now.
 	ReadBudget int64

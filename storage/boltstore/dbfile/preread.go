@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,11 +48,15 @@ func preread(f *os.File, size int64, o Options) error {
 	buf := make([]byte, min(readChunk, size))
 	for off := int64(0); off < size; off += readChunk {
 		n := min(readChunk, size-off)
+		begun := time.Now()
 		if _, err := f.ReadAt(buf[:n], off); err != nil {
 			if err == io.EOF {
 				return fileErr(ErrTruncated, o.Path, fmt.Errorf("it ends before byte %d", off+n))
 			}
 			return ioErr(o.Path, fmt.Sprintf("reading at byte %d", off), err)
+		}
+		if o.Gentle {
+			time.Sleep(time.Since(begun))
 		}
 		o.progress(StepRead, off+n, size)
 		if err := o.goOn(); err != nil {
