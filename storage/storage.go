@@ -66,8 +66,24 @@ func Open(o Options) (queue.Store, Report, error) {
 // Copy is a store's file that nobody writes to, opened for reading.
 type Copy interface {
 	queue.Reader
+	// Found says how the file was left, and whether it would be taken into service.
+	Found() (Found, error)
 	Close() error
 }
+
+// Found is what opening a copy found besides what it holds.
+type Found = boltstore.Found
+
+// FormatVersion is the version of the format that this program writes.
+const FormatVersion = boltstore.FormatVersion
+
+// Sight is what can be seen of a store's file from outside.
+type Sight = boltstore.Sight
+
+// Look looks at a store's file without opening it, also while a process has it: at
+// its file system, the room there, and its witness. It takes no lock, and changes
+// nothing.
+func Look(path string) Sight { return boltstore.Look(path) }
 
 // OpenCopy opens a copy of a store, or a store whose process has ended, for reading.
 func OpenCopy(o Options) (Copy, error) {

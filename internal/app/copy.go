@@ -56,6 +56,9 @@ func (c *Copy) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
+// Found says how the file was left, and whether it would be taken into service.
+func (c *Copy) Found() (storage.Found, error) { return c.store.Found() }
+
 // Close ends the server and closes the file.
 func (c *Copy) Close() error {
 	c.stop()

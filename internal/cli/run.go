@@ -113,6 +113,7 @@ func (e *env) commands() []*ucli.Command {
 		e.compactCommand(),
 		e.auditCommand(),
 		e.configCommand(),
+		e.doctorCommand(),
 		e.versionCommand(),
 		e.helpCommand(),
 		e.completionCommand(),

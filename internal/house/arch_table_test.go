@@ -25,7 +25,7 @@ var rows = []row{
 	},
 	{
 		pkg: "internal/cli", planned: true,
-		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "storage", "storage/archive", "queue/handler", "queue"},
+		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -51,6 +51,11 @@ var rows = []row{
 		pkg: "queue/handler", planned: true,
 		own: []string{"queue"},
 		why: "runs an exception and reports an outcome; knows nothing of leases, stores or scheduling",
+	},
+	{
+		pkg: "internal/doctor",
+		own: []string{"internal/control/api", "internal/config"},
+		why: "judges facts that the command line gathers; it opens and asks nothing, so that every trouble can be told to it",
 	},
 	{
 		pkg:   "internal/control",

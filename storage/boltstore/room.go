@@ -28,7 +28,7 @@ const (
 
 // room looks up how much there is.
 func (s *Store) room(tx *bolt.Tx) room {
-	r := room{file: tx.Size(), disk: -1, inside: s.freeInside()}
+	r := room{file: tx.Size(), disk: -1, inside: s.file.FreeInside()}
 	if free, err := dbfile.FreeSpace(filepath.Dir(s.options.Path)); err == nil {
 		r.disk = free
 	}

@@ -138,12 +138,7 @@ func (w *snapshotWriter) told() error {
 	if room < mapReserve {
 		return ErrMapFull
 	}
-	return w.step(SnapshotStep{Done: w.done, Total: w.total, Inside: w.s.freeInside()})
-}
-
-// freeInside is how much of the file is free for new pages.
-func (s *Store) freeInside() int64 {
-	return int64(s.file.DB().Stats().FreePageN) * int64(s.file.DB().Info().PageSize)
+	return w.step(SnapshotStep{Done: w.done, Total: w.total, Inside: w.s.file.FreeInside()})
 }
 
 // Seal makes a finished copy an archive: it marks it, so that it is not taken for the

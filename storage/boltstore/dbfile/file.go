@@ -19,6 +19,7 @@ type File struct {
 	db     *bolt.DB
 	report Report
 	mapped int64 // address space that bbolt was given; it may have taken more since
+	free   int64 // free pages, which bbolt does not count when it only reads
 	closed bool  // the owner's alone
 }
 
@@ -54,9 +55,18 @@ func (f *File) Size() (bytes, freeBytes int64) {
 	if err != nil {
 		return st.Size(), 0
 	}
-	stats := f.db.Stats()
-	free := int64(stats.FreePageN+stats.PendingPageN) * f.report.Meta.PageSize
-	return st.Size(), free + max(0, st.Size()-used)
+	pending := int64(f.db.Stats().PendingPageN) * f.report.Meta.PageSize
+	return st.Size(), f.FreeInside() + pending + max(0, st.Size()-used)
+}
+
+// FreeInside is how many bytes of the file are free pages: as of the last transaction
+// that ended, or of a file that is only read, as it was found.
+func (f *File) FreeInside() int64 {
+	pages := f.free
+	if !f.opts.ReadOnly {
+		pages = int64(f.db.Stats().FreePageN)
+	}
+	return pages * f.report.Meta.PageSize
 }
 
 // MapRoom is by how much the file can still grow before bbolt must map it anew. For

@@ -97,6 +97,22 @@ func TestCloseClean(t *testing.T) {
 			t.Errorf("written again: %+v", r)
 		}
 	})
+	t.Run("who only reads counts the same free pages, from the list or by walking", func(t *testing.T) {
+		path := newStore(t, 2000)
+		f := mustOpen(t, Options{Path: path})
+		if err := f.DB().Update(func(tx *bolt.Tx) error { return tx.DeleteBucket(testBucket) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.CloseClean(nil); err != nil {
+			t.Fatal(err)
+		}
+		listed := mustOpen(t, Options{Path: path, ReadOnly: true})
+		walked := mustOpen(t, Options{Path: path, ReadOnly: true, Distrust: true})
+		n, m := listed.FreeInside(), walked.FreeInside()
+		if n == 0 || n != m || n%listed.Report().Meta.PageSize != 0 {
+			t.Errorf("free: %d by the list, %d by walking", n, m)
+		}
+	})
 	t.Run("a refused file keeps its clean note", func(t *testing.T) {
 		path := newStore(t, 10)
 		f := mustOpen(t, Options{Path: path})

@@ -142,7 +142,24 @@ func (f *File) judge() error {
 	f.report.Meta = newest
 	f.report.MetaFallback = other.Err != nil
 	f.report.Fallback = fallback(newest, other)
-	return f.readThrough(newest)
+	if err := f.readThrough(newest); err != nil || !f.opts.ReadOnly {
+		return err
+	}
+	f.free, err = f.countFree(newest)
+	return err
+}
+
+// countFree counts the free pages: a walk has met all others, and a clean stop has
+// written a list.
+func (f *File) countFree(newest Meta) (int64, error) {
+	if !f.report.Clean {
+		return f.report.Walk.Free, nil
+	}
+	l, err := openList(&pageReader{r: f.file, size: newest.PageSize, high: newest.HighWater}, newest)
+	if err != nil {
+		return 0, damaged(f.opts.Path, "%v", listErr(newest, err))
+	}
+	return l.count, nil
 }
 
 // stoppedClean compares the file with the note in the lock file.

@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/internal/app"
+	"breakwater/internal/client"
+	"breakwater/internal/config"
+	"breakwater/internal/doctor"
+	"breakwater/queue"
+	"breakwater/storage"
+)
+
+const (
+	// statusPatience is how long the doctor waits for each answer of a breakwater that
+	// may be what is ill.
+	statusPatience = 10 * time.Second
+	// startSlack is how long before it answered a process may have written STARTED.
+	startSlack = time.Hour
+
+	// The metrics that it reads.
+	handlerSeconds = "breakwater_handler_seconds"
+	maxDescriptors = "process_max_fds"
+)
+
+// factsOfCopy gathers what a copy says. One that cannot be looked at is an error; one
+// that is damaged is a fact.
+func (e *env) factsOfCopy(c *ucli.Context, path string) (*doctor.Facts, error) {
+	const why = "a copy is read without a configuration"
+	f := &doctor.Facts{Mode: doctor.Copy, Now: time.Now(), HandlersWhy: why}
+	f.Config.Why, f.File.Path = why, path
+	f.Host.Places = []doctor.Place{place("the copy", path, 0o600, 0)}
+	if err := e.openFile(c.Context, f); err != nil && (f.File.Absent || f.File.Held || f.File.Why != "") {
+		return nil, err
+	}
+	return f, nil
+}
+
+// factsOfHost gathers what the configuration, this host, and a breakwater that runs or
+// has ended say.
+func (e *env) factsOfHost(c *ucli.Context) (*doctor.Facts, error) {
+	f := &doctor.Facts{Mode: doctor.Stopped, Now: time.Now()}
+	f.Config.Path, _ = config.Find(c.String("config"), e.Getenv)
+	cfg, err := config.Load(f.Config.Path)
+	switch {
+	case errors.As(err, &f.Config.Problems):
+		f.Config.Why = "the configuration cannot be used, see config.problems"
+		f.StatusWhy, f.FutureWhy, f.HandlersWhy, f.Host.DescriptorsWhy = f.Config.Why, f.Config.Why, f.Config.Why, f.Config.Why
+		return f, nil
+	case err != nil:
+		return nil, err
+	}
+	f.Config.Value, f.Config.Host, f.Config.Warnings = &cfg, cfg.CheckHost(), cfg.Warnings()
+	f.File.Path = cfg.Store.Path
+	f.Host.Places = places(&cfg)
+	lookAtFile(f) // before anybody is asked: a witness that was read first has seen no more
+	control := client.NewControl(cfg.Sockets.Control.Path)
+	defer control.Close()
+	ctx, cancel := context.WithTimeout(c.Context, statusPatience)
+	defer cancel()
+	st, err := control.Status(ctx)
+	if c.Context.Err() != nil {
+		return nil, c.Context.Err()
+	}
+	switch {
+	case err == nil:
+		f.Mode, f.Status = doctor.Running, &st
+		e.askRunning(c.Context, f, control)
+	case errors.Is(err, client.ErrNobody):
+		f.HandlersWhy, f.Host.DescriptorsWhy = "nothing answers on the control socket", "the limit cannot be read"
+		if errors.Is(err, os.ErrPermission) {
+			f.HandlersWhy = "the control socket is for the user that breakwater runs as, and root"
+		}
+		ownDescriptors(f)
+		_ = e.openFile(c.Context, f) // what is wrong with it is a fact like the others
+	default:
+		f.Mode, f.Silent = doctor.Running, err
+		const why = "breakwater gives no answer, see work.answers"
+		f.StatusWhy, f.FutureWhy, f.HandlersWhy, f.Host.DescriptorsWhy, f.File.Why = why, why, why, why, why
+	}
+	return f, nil
+}
+
+// lookAtFile looks at the store's file from outside.
+func lookAtFile(f *doctor.Facts) {
+	s, to := storage.Look(f.File.Path), &f.File
+	to.FileSystem, to.Network, to.Volatile, to.FileSystemErr = s.FileSystem, s.Network, s.Volatile, s.FSErr
+	to.FreeSpace, to.FreeSpaceErr = s.FreeSpace, s.SpaceErr
+	to.WitnessErr = s.WitnessErr
+	if s.Witness != nil {
+		to.WitnessBlock, to.WitnessHead, to.WitnessOrigin = s.Witness.Block, s.Witness.Hash.String(), s.Origin
+	}
+}
+
+// askRunning asks a breakwater that runs for the rest. What it does not answer is not
+// checked.
+func (e *env) askRunning(ctx context.Context, f *doctor.Facts, control *client.Control) {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	f.Future, f.FutureWhy = futureRecord(ctx, control, f.Now)
+	clean, err := lastStop(ctx, control, f.Status.StartedAt.Time)
+	if f.File.Opened, f.File.Clean = err == nil, clean; err != nil {
+		f.File.Why = err.Error()
+	}
+	samples, err := control.Metrics(ctx, handlerSeconds, maxDescriptors)
+	if err != nil {
+		f.HandlersWhy = err.Error()
+		f.Host.DescriptorsWhy = f.HandlersWhy
+		return
+	}
+	if f.Host.Descriptors = int64(samples[maxDescriptors]); f.Host.Descriptors == 0 {
+		f.Host.DescriptorsWhy = "the metrics do not say the limit of the process"
+	}
+	f.Handlers = []doctor.Handled{}
+	for _, route := range queue.Routes {
+		p99, of := samples.Quantile(handlerSeconds, "route", string(route), .99)
+		if of > 0 {
+			f.Handlers = append(f.Handlers, doctor.Handled{Route: string(route), Of: of, P99: time.Duration(p99 * float64(time.Second))})
+		}
+	}
+}
+
+// futureRecord finds the first record that is later than now.
+func futureRecord(ctx context.Context, control *client.Control, now time.Time) (*doctor.Record, string) {
+	for line, err := range control.Records(ctx, queue.TrailQuery{Since: now.Add(doctor.ClockSlack)}) {
+		if err != nil {
+			return nil, err.Error()
+		}
+		r, err := queue.ParseRecord(line)
+		if err != nil {
+			return nil, fmt.Sprintf("a record that cannot be read: %v", err)
+		}
+		// What was written while this was asked is none: it is of that moment.
+		if time.Now().Add(doctor.ClockSlack).After(r.TS) {
+			continue
+		}
+		return &doctor.Record{N: r.N, TS: r.TS}, ""
+	}
+	return nil, ""
+}
+
+// lastStop says whether the process before the one that started at this time has closed
+// the file, as its STARTED has it.
+func lastStop(ctx context.Context, control *client.Control, started time.Time) (clean bool, err error) {
+	found := false
+	q := queue.TrailQuery{Event: queue.EventStarted, Since: started.Add(-startSlack), Until: started.Add(doctor.ClockSlack)}
+	for line, err := range control.Records(ctx, q) {
+		if err != nil {
+			return false, err
+		}
+		r, err := queue.ParseRecord(line)
+		if err != nil {
+			return false, err
+		}
+		var detail struct{ Clean bool }
+		found = json.Unmarshal(r.Detail, &detail) == nil
+		clean = detail.Clean
+	}
+	if !found {
+		return false, errors.New("the trail has no record of the start")
+	}
+	return clean, nil
+}
+
+// openFile opens the file of a breakwater that does not run, for reading, and asks it.
+// The error is why it cannot be opened; f has it too.
+func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
+	file := &f.File
+	copied, err := app.OpenCopy(file.Path, e.Version, nil)
+	if err != nil {
+		refuse(file, err)
+		f.StatusWhy = "the file is not open, see file.open"
+		f.FutureWhy = f.StatusWhy
+		return err
+	}
+	defer copied.Close() // it was only read
+	control := client.NewControlOver(copied.Dial)
+	defer control.Close()
+	if found, err := copied.Found(); err != nil {
+		file.Why = err.Error()
+	} else {
+		file.Opened, file.Clean, file.Format = true, found.Clean, found.Format
+		file.Older = found.Format < storage.FormatVersion
+		file.Origin, file.Marked = found.Refused, errors.Is(found.Refused, storage.ErrArchive)
+	}
+	if st, err := control.Status(ctx); err != nil {
+		f.StatusWhy = err.Error()
+	} else {
+		f.Status = &st
+	}
+	f.Future, f.FutureWhy = futureRecord(ctx, control, f.Now)
+	return nil
+}
+
+// refuse files an error of opening under what it says: of the file, or only of us.
+func refuse(file *doctor.File, err error) {
+	file.Refused = err
+	var c coded
+	var a adviser
+	if errors.As(err, &a) {
+		file.RefusedHint = a.Advice()
+	}
+	if !errors.As(err, &c) {
+		file.Why = err.Error()
+		return
+	}
+	switch file.RefusedCode = c.Code(); file.RefusedCode {
+	case "STORE_ABSENT":
+		file.Absent = true
+	case "STORE_LOCKED":
+		file.Held, file.Why = true, "another process has the file"
+	case "STORE_PERMISSION":
+		file.Refused, file.Why = nil, "this user may not read the file: ask as root, or as the user that breakwater runs as"
+	}
+}
+
+// ownDescriptors asks for the limit of this process, raised as the runtime has done:
+// a breakwater that is started from here has the same.
+func ownDescriptors(f *doctor.Facts) {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		f.Host.Descriptors, f.Host.Ours = int64(min(limit.Cur, 1<<62)), true
+	}
+}
+
+// places are the files and folders of a configuration, the store's folder first.
+func places(c *config.Config) []doctor.Place {
+	const key, folder = 0o600, 0o700
+	dir, role := filepath.Dir(c.Store.Path), "data_dir"
+	if dir != c.DataDir {
+		role = "the folder of store.path"
+	}
+	list := []doctor.Place{place(role, dir, folder, folder)}
+	if dir != c.DataDir {
+		list = append(list, place("data_dir", c.DataDir, folder, folder))
+	}
+	list = append(list, place("run_dir", c.RunDir, 0o750, folder))
+	for i := range list {
+		list[i].Folder, list[i].Ours = true, true
+	}
+	for _, one := range []struct{ role, suffix string }{{"the store", ""}, {"its witness", ".head"}, {"its lock file", ".lock"}} {
+		p := place(one.role, c.Store.Path+one.suffix, key, key)
+		p.Ours = true
+		list = append(list, p)
+	}
+	for _, s := range []struct {
+		role string
+		of   config.Socket
+	}{{"socket.enqueue", c.Sockets.Enqueue}, {"socket.consume", c.Sockets.Consume}, {"socket.control", c.Sockets.Control}} {
+		list = append(list, place(s.role, s.of.Path, s.of.Mode, s.of.Mode))
+	}
+	return list
+}
+
+// place looks at one.
+func place(role, path string, widest, least fs.FileMode) doctor.Place {
+	p := doctor.Place{Role: role, Path: path, Widest: widest, Least: least}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p
+	case err != nil:
+		p.Err = err
+		return p
+	}
+	p.Exists, p.Mode = true, info.Mode().Perm()
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		p.UID = st.Uid
+	}
+	return p
+}
