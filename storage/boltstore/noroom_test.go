@@ -162,7 +162,7 @@ func same(t *testing.T, s *Store, now time.Time, when string, accepted int64) {
 	}
 }
 
-func openAt(t *testing.T, path string, now time.Time) *Store {
+func openAt(t testing.TB, path string, now time.Time) *Store {
 	t.Helper()
 	s, err := Open(Options{Path: path})
 	if err != nil {
