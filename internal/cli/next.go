@@ -30,10 +30,12 @@ func nextOfStatus(st *api.Status) string {
 		return "breakwater resume"
 	case st.BlockedKeys > 0:
 		return "breakwater keys list --blocked"
-	case st.OperatorHolds > 0:
+	case st.OperatorHolds > 0, st.HeldKeys > 0:
 		return "breakwater keys list --held"
 	case st.Dead > 0:
 		return "breakwater dlq list"
+	case st.Leased > 0 && st.Ready == 0: // all there is to do is with somebody
+		return "breakwater leases list"
 	}
 	oldest := (*api.Oldest)(nil)
 	for i := range st.Oldest {
