@@ -28,7 +28,7 @@ old file there must be room for what is in use of it. The new file is read and c
 before it gets the name; if it fails, is interrupted or killed, at whatever moment, the
 old file or the new one is there, whole.`,
 			[]string{status0, "1  it failed, or the store is in use: the file is as it was", status2},
-			"breakwater drain && breakwater compact", "breakwater compact --json"),
+			"breakwater compact", "breakwater compact --json"),
 		Action: e.compact,
 	}
 }
