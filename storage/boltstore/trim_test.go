@@ -18,8 +18,11 @@ import (
 // that trims it.
 func expired(t testing.TB, s *Store, now time.Time) queue.TrimRequest {
 	t.Helper()
-	r := queue.ExpireRequest{Now: now, Passed: time.Hour}
-	for range 2 {
+	r := queue.ExpireRequest{Now: now, Passed: time.Hour, Ledger: time.Hour}
+	for range 6 {
+		if err := s.Note(t.Context(), now, []queue.Record{{Event: queue.EventAttached}}); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := s.Expire(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

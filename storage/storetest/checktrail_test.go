@@ -166,3 +166,61 @@ var brokenTrails = map[string][]queue.Record{
 	"a key released that is not held": {rec(queue.EventKeyReleased, 0, key("A"))},
 	"a record under another name":     {rec(accepted, 1), rec(dispatched, 1, by("w", 1), func(r *queue.Record) { r.TraceID = "other" })},
 }
+
+// trimmedTrail is a trail of which the first five records are trimmed, with what change
+// makes of what is said of that, and of the one copy.
+func trimmedTrail(change func(told *queue.Trimmed, copies *[]queue.Record)) []queue.Record {
+	records := []queue.Record{
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(decided, 1, by("w", 1)), rec(accepted, 2, key("B")), rec(dispatched, 2, by("w", 1), key("B")),
+		rec(released, 2, by("w", 1), key("B")),
+	}
+	var step queue.Trimming
+	for i := range records[:5] {
+		records[i].N = uint64(i + 1)
+		step.Count(&records[i])
+	}
+	step.Before = queue.Head{Block: 5}
+	step.Copy(records[3])
+	told := step.Told()
+	change(&told, &step.Copies)
+	records = append(records, queue.TrimmedRecord(records[0].TS, told))
+	return append(append(records, step.Copies...), rec(dispatched, 2, by("w", 1), key("B")))
+}
+
+func TestCheckTrail_of_a_trimmed_trail(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*queue.Trimmed, *[]queue.Record)
+		want   string
+	}{
+		"as it should be": {func(*queue.Trimmed, *[]queue.Record) {}, ""},
+		"no copy":         {func(_ *queue.Trimmed, c *[]queue.Record) { *c = nil }, "comes before copies that were announced"},
+		"one too many":    {func(_ *queue.Trimmed, c *[]queue.Record) { *c = append(*c, (*c)[0]) }, "a copy that was not announced"},
+		"one that is announced twice": {func(u *queue.Trimmed, c *[]queue.Record) {
+			u.Copies++
+			*c = append(*c, (*c)[0])
+		}, "was copied before"},
+		"a copy that was changed": {func(_ *queue.Trimmed, c *[]queue.Record) { (*c)[0].Amount = "1.00" }, "is no copy of record 4"},
+		"of what is over": {func(_ *queue.Trimmed, c *[]queue.Record) {
+			(*c)[0] = rec(accepted, 1)
+			(*c)[0].CopyOf = 1
+		}, "of a message that is over"},
+		"of a lease that is over": {func(_ *queue.Trimmed, c *[]queue.Record) {
+			(*c)[0] = rec(dispatched, 2, by("w", 1), key("B"))
+			(*c)[0].CopyOf = 5
+		}, "of a lease that is over"},
+		"of what is kept": {func(_ *queue.Trimmed, c *[]queue.Record) { (*c)[0].CopyOf = 6 }, "which was not removed"},
+		"other counts":    {func(u *queue.Trimmed, _ *[]queue.Record) { u.Decided = 2 }, "says {Accepted:2 Decided:2"},
+		"another seq":     {func(u *queue.Trimmed, _ *[]queue.Record) { u.LastSeq = 1 }, "and seq 1"},
+		"fewer open":      {func(u *queue.Trimmed, _ *[]queue.Record) { u.Open = 0 }, "copies of 0 first records follow"},
+		"records to come": {func(u *queue.Trimmed, _ *[]queue.Record) { u.First = 99 }, "keeps records from 99 on"},
+	} {
+		records := trimmedTrail(c.change)
+		for i := range records {
+			records[i].N = uint64(i + 1)
+		}
+		found := strings.Join(CheckTrail(records), "; ")
+		if c.want == "" && found != "" || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q, want %q", name, found, c.want)
+		}
+	}
+}

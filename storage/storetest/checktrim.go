@@ -20,7 +20,10 @@ type trimming struct {
 
 // trimTrail takes a TRIMMED of records.
 func (p *picture) trimTrail(r *queue.Record, t *queue.TrimmedTrail) {
-	p.require(t.First > p.trim.first && t.First <= r.N, r, "keeps records from %d on, after %d", t.First, p.trim.first)
+	if t.First <= p.trim.first || t.First > r.N {
+		p.broken(r, "keeps records from %d on, after %d", t.First, p.trim.first)
+		return
+	}
 	p.require(len(p.trim.copies) == 0, r, "comes before copies that were announced")
 	var was queue.Opening
 	for i := range p.trim.trail[:t.First-1] {
@@ -107,8 +110,7 @@ func (p *picture) copied(r *queue.Record) {
 	original, copied := p.trim.trail[r.CopyOf-1], *r
 	original.N, copied.N, copied.CopyOf = 0, 0, 0
 	p.require(reflect.DeepEqual(original, copied), r, "is no copy of record %d", r.CopyOf)
-	if r.Seq != 0 {
-		m := p.messages[r.Seq]
+	if m := p.messages[r.Seq]; m != nil {
 		p.require(m.state != ended, r, "is of a message that is over")
 		p.require(r.Event != queue.EventDispatched || m.state == leased && m.owner == r.Worker, r, "is of a lease that is over")
 		p.require(r.Event != queue.EventDeadLettered || m.state == dead, r, "is of a message that is no dead letter")
