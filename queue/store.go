@@ -239,6 +239,7 @@ type StoreStatus struct {
 	Origin                         string // which store this is; see Origin
 	Damaged                        int64  // messages that could not be read back so far; each holds its key
 	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
+	DiskFree                       int64  // free on its disk; -1: not known
 	Paused                         *Pause
 	Oldest                         []OldestReady // per route: the oldest claimable message
 

@@ -179,6 +179,7 @@ func (a *appliance) build(inherited inherited) error {
 		StreamSkipped: a.stream.skippedRecords, Checkpoints: a.checkpoints.counts,
 		// Nobody scrapes before the runner is there: it is made before the doors open.
 		Available: func(route queue.Route) (up, inProcess bool) { return a.runner.Available(route) },
+		Health:    a.health,
 		Consumers: func() int { return a.runner.Consumers() }})
 	q := a.o.Config.Queue
 	a.runner, err = dispatch.New(dispatch.Options{

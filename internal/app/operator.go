@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"breakwater/internal/control"
+	"breakwater/internal/metrics"
 	"breakwater/queue"
 	"breakwater/queue/dispatch"
 )
@@ -70,7 +71,7 @@ func (a *appliance) readiness(st *queue.StoreStatus, now time.Time) control.Read
 	return r
 }
 
-// saturated names the limit on numbers that new lines meet now, if any.
+// saturated names the limit that new lines meet now, if any.
 func saturated(st *queue.StoreStatus, l queue.Limits) queue.Saturation {
 	switch {
 	case l.MaxBacklog > 0 && st.Backlog() >= l.MaxBacklog:
@@ -83,8 +84,19 @@ func saturated(st *queue.StoreStatus, l queue.Limits) queue.Saturation {
 		return queue.FullLedger
 	case l.MaxStoreBytes > 0 && st.FileBytes-st.FreeBytes >= l.MaxStoreBytes:
 		return queue.FullStore
+	case l.MinFreeBytes > 0 && st.DiskFree >= 0 && st.DiskFree+st.FreeBytes < l.MinFreeBytes:
+		return queue.FullDisk
 	}
 	return ""
+}
+
+// health is what the process says of itself for a scrape.
+func (a *appliance) health(st *queue.StoreStatus, at time.Time) metrics.Health {
+	h := metrics.Health{Draining: a.runner.Draining(), Stuck: a.runner.Stuck(st, at), Limits: settingsOf(a.config()).Limits}
+	if h.Waiting, h.Saturated = a.runner.Waiting(); h.Saturated == "" {
+		h.Saturated = saturated(st, h.Limits)
+	}
+	return h
 }
 
 // drainFor begins the drain because an operator asked for it.

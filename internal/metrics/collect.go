@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,11 +41,13 @@ func (f family) emit(ch chan<- prometheus.Metric, value float64, labels ...strin
 type statusCollector struct {
 	options Options
 
-	up, exceptions, ended, quarantined, oldest           family
-	damaged                                              family
-	openKeys, heldKeys, ledgerKeys, seqs, records, first family
-	fileBytes, freeBytes, paused                         family
-	risk                                                 riskFamilies
+	up, exceptions, ended, quarantined, oldest    family
+	damaged                                       family
+	openKeys, heldKeys, ledgerKeys, seqs, records family
+	fileBytes, freeBytes, diskFree, paused        family
+	risk                                          riskFamilies
+	health                                        healthFamilies
+	archive                                       archiveFamilies
 
 	mu      sync.Mutex
 	reading *reading // under way; nil: none
@@ -64,17 +67,17 @@ func newStatusCollector(o Options) *statusCollector {
 		up:      familyOf(storeUp), exceptions: familyOf(exceptions), ended: familyOf(endedTotal),
 		quarantined: familyOf(quarantined), damaged: familyOf(damaged), oldest: familyOf(oldestReady),
 		openKeys: familyOf(openKeys), heldKeys: familyOf(heldKeys), ledgerKeys: familyOf(ledgerKeys),
-		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal), first: familyOf(firstRecord),
-		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), paused: familyOf(paused),
-		risk: newRiskFamilies(),
+		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal),
+		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), diskFree: familyOf(diskFreeBytes), paused: familyOf(paused),
+		risk: newRiskFamilies(), health: newHealthFamilies(), archive: newArchiveFamilies(),
 	}
 }
 
 // Describe names the families.
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range append(c.risk.all(),
+	for _, f := range append(slices.Concat(c.risk.all(), c.health.all(), c.archive.all()),
 		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
-		c.seqs, c.records, c.first, c.fileBytes, c.freeBytes, c.paused,
+		c.seqs, c.records, c.fileBytes, c.freeBytes, c.diskFree, c.paused,
 	) {
 		ch <- f.desc
 	}
@@ -111,10 +114,17 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	c.ledgerKeys.emit(ch, float64(st.LedgerKeys))
 	c.seqs.emit(ch, float64(st.LastSeq))
 	c.records.emit(ch, float64(st.Records))
-	c.first.emit(ch, float64(st.Opening.LastN+1))
+	c.archive.emit(ch, st)
 	c.fileBytes.emit(ch, float64(st.FileBytes))
 	c.freeBytes.emit(ch, float64(st.FreeBytes))
+	if st.DiskFree >= 0 {
+		c.diskFree.emit(ch, float64(st.DiskFree))
+	}
 	c.paused.emit(ch, truth(st.Paused != nil))
+	if c.options.Health != nil {
+		h := c.options.Health(st, r.at)
+		c.health.emit(ch, &h)
+	}
 }
 
 // oldestAge is the age of a route's oldest claimable message, 0 if it has none.

@@ -41,6 +41,10 @@ type Options struct {
 	// that one may be used; nil: no route has one. It must not block.
 	Available func(route queue.Route) (up, inProcess bool)
 
+	// Health returns what the core says of itself, given the store's counts at a moment;
+	// nil: those families are absent. It must not block.
+	Health func(st *queue.StoreStatus, at time.Time) Health
+
 	// StreamSkipped returns how many records the audit stream has left out so far;
 	// nil: none, as there is no stream.
 	StreamSkipped func() uint64
@@ -140,6 +144,7 @@ func (m *Metrics) Claimed(deliveries []queue.Delivery) {
 		m.deliveries[r].Inc()
 		if d.Redelivered {
 			m.redeliveries[r].Inc()
+			continue // its time in the queue was counted, and is a backoff now
 		}
 		m.queued[r].Observe(max(now.Sub(d.AcceptedAt), 0).Seconds())
 	}

@@ -86,8 +86,14 @@ func full(t *testing.T) *Metrics {
 	if err := store.Pause(ctx, queue.Action{Now: start, By: "a"}); err != nil {
 		t.Fatal(err)
 	}
+	status := func(ctx context.Context, now time.Time) (queue.StoreStatus, error) {
+		st, err := store.Status(ctx, now)
+		st.DiskFree = 1 << 30
+		st.ArchivedN, st.ArchivedAt = 2, start
+		return st, err
+	}
 	return New(Options{
-		Version: "1.2.3", Status: store.Status,
+		Version: "1.2.3", Status: status,
 		Sockets: map[string]func() Connections{
 			"enqueue": func() Connections { return Connections{Open: 2, Accepted: 7, Refused: 1, Failed: 3} },
 			"control": func() Connections { return Connections{} },
@@ -95,8 +101,14 @@ func full(t *testing.T) *Metrics {
 		Consumers:     func() int { return 4 },
 		Available:     func(r queue.Route) (up, inProcess bool) { return r == queue.AutoResolve, true },
 		StreamSkipped: func() uint64 { return 6 },
-		Checkpoints:   func() Checkpoints { return Checkpoints{Written: 8, Failed: 1, Records: 61, At: start} },
-		Now:           func() time.Time { return start.Add(time.Minute) },
+		Health: func(st *queue.StoreStatus, at time.Time) Health {
+			return Health{
+				Draining: st.Paused != nil, Waiting: 2, Saturated: queue.FullLedger, Stuck: []queue.Route{queue.AutoResolve},
+				Limits: queue.Limits{MaxBacklog: 10, MaxLedgerKeys: 3, MinFreeBytes: 1 << 26},
+			}
+		},
+		Checkpoints: func() Checkpoints { return Checkpoints{Written: 8, Failed: 1, Records: 61, At: start} },
+		Now:         func() time.Time { return start.Add(time.Minute) },
 	})
 }
 
@@ -108,7 +120,8 @@ func feed(m *Metrics) {
 	m.Lines(77, 1)
 	m.Claimed([]queue.Delivery{
 		{Route: queue.RouteReview, AcceptedAt: start},
-		{Route: queue.RouteReview, AcceptedAt: start.Add(time.Hour), Redelivered: true}, // the clock was set back
+		{Route: queue.RouteReview, AcceptedAt: start.Add(time.Hour)}, // the clock was set back
+		{Route: queue.RouteReview, AcceptedAt: start, Redelivered: true},
 		{Route: "ELSEWHERE", AcceptedAt: start},
 	})
 	for v := queue.Ack; v <= queue.Reject+1; v++ {

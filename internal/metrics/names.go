@@ -39,7 +39,7 @@ var (
 	settleSeconds = Description{Name: "breakwater_settle_seconds", Kind: Histogram, Unit: "seconds", Bounds: callBounds,
 		Help: "How long the store took to settle a batch of answers, commit included."}
 	queueSeconds = Description{Name: "breakwater_queue_seconds", Kind: Histogram, Unit: "seconds", Bounds: queueBounds, Labels: []string{"route"},
-		Help: "From acceptance to delivery, for each delivery."}
+		Help: "From acceptance to the first delivery, of each exception that is delivered for the first time."}
 	handlerSeconds = Description{Name: "breakwater_handler_seconds", Kind: Histogram, Unit: "seconds", Bounds: handlerBounds, Labels: []string{"route"},
 		Help: "How long a handler took to answer a delivery."}
 	deliveriesTotal = Description{Name: "breakwater_deliveries_total", Kind: Counter, Labels: []string{"route"},
@@ -113,6 +113,22 @@ var (
 		Help: "Size of the store's file."}
 	storeFreeBytes = Description{Name: "breakwater_store_free_bytes", Kind: Gauge, Unit: "bytes",
 		Help: "Room inside the store's file that will be used again."}
+	diskFreeBytes = Description{Name: "breakwater_disk_free_bytes", Kind: Gauge, Unit: "bytes",
+		Help: "Free on the disk of the store's file, beside the room inside it; absent where that is not known."}
+	archivedRecords = Description{Name: "breakwater_archived_records", Kind: Gauge,
+		Help: "Number of the last record that an archive holds; 0: none does."}
+	archiveTime = Description{Name: "breakwater_archive_timestamp_seconds", Kind: Gauge, Unit: "seconds",
+		Help: "When the archive was made that reaches furthest, in seconds since 1970; 0: there is none."}
+	draining = Description{Name: "breakwater_draining", Kind: Gauge,
+		Help: "1 while the process ends: nothing new is taken or handed out."}
+	producersWaiting = Description{Name: "breakwater_producers_waiting", Kind: Gauge,
+		Help: "Producers whose lines wait for room."}
+	saturated = Description{Name: "breakwater_saturated", Kind: Gauge, Labels: []string{"limit"},
+		Help: "1 for the limit that new lines meet now, else 0."}
+	limit = Description{Name: "breakwater_limit", Kind: Gauge, Labels: []string{"limit"},
+		Help: "The limits in force, each in what it counts; 0: there is none."}
+	routeStuck = Description{Name: "breakwater_route_stuck", Kind: Gauge, Labels: []string{"route"},
+		Help: "1 while an in-process route has claimable work and has settled nothing for consumer_lag_s."}
 	paused = Description{Name: "breakwater_paused", Kind: Gauge,
 		Help: "1 while an operator has paused deliveries."}
 )
@@ -138,7 +154,7 @@ func Names() []Description {
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, recordsTrimmedTotal, recordsCopiedTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		checkpointsTotal, checkpointRecords, checkpointTime,
 		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal, firstRecord,
-		storeFileBytes, storeFreeBytes, paused,
+		archivedRecords, archiveTime, storeFileBytes, storeFreeBytes, diskFreeBytes, draining, producersWaiting, saturated, limit, routeStuck, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}
 }

@@ -55,7 +55,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Opening: t.opening, Origin: queue.Origin(s.id), Paused: t.pause,
 		Damaged:   int64(len(t.standIns) + len(t.lostFlights)),
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
-		FileBytes: x.room.file, FreeBytes: x.room.inside,
+		FileBytes: x.room.file, FreeBytes: x.room.inside, DiskFree: x.room.disk,
 	}
 }
 

@@ -31,7 +31,8 @@ func (s *state) status() queue.StoreStatus {
 		OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
 		LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN, Opening: s.opening, Origin: queue.Origin(s.id),
 		ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
-		Oldest: s.oldest(),
+		DiskFree: -1,
+		Oldest:   s.oldest(),
 	}
 	if s.paused != nil {
 		p := *s.paused

@@ -13,7 +13,7 @@ import (
 func plain(answer any) any {
 	switch r := answer.(type) {
 	case queue.StoreStatus:
-		r.FileBytes, r.FreeBytes = 0, 0
+		r.FileBytes, r.FreeBytes, r.DiskFree = 0, 0, 0
 		r.ArchivedAt = wall(r.ArchivedAt)
 		if r.Paused != nil {
 			r.Paused.Since = wall(r.Paused.Since)

@@ -95,8 +95,7 @@ const (
 	IntakeDraining = "draining" // it is refused, and may be sent again after the restart
 )
 
-// Intake is what new lines meet. A disk that others filled (min_free_bytes) is known
-// only while somebody waits for it.
+// Intake is what new lines meet.
 type Intake struct {
 	Intake    string `json:"intake,omitzero"`            // absent: of a file, which takes none
 	Saturated string `json:"saturated,omitzero"`         // the limit that they meet
