@@ -32,12 +32,13 @@ build: ## the static binary, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/breakwater .
 
 .PHONY: install
-install: build ## the binary and the systemd units, below $(DESTDIR)$(PREFIX)
+install: build ## the binary, the systemd units, alerts and a dashboard, below $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(BIN)/breakwater $(DESTDIR)$(PREFIX)/bin/breakwater
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system packaging/*.service packaging/*.socket
 	sed -i 's|^ExecStart=/usr/local/|ExecStart=$(PREFIX)/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/breakwater.service
 	install -D -m 0644 packaging/breakwater.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/breakwater.conf
 	install -D -m 0644 packaging/breakwater.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/breakwater.conf
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/breakwater packaging/alerts.yml packaging/grafana/breakwater.json
 
 .PHONY: demo
 demo: build ## a close in miniature: enqueue, consume, a crash, an audit
