@@ -90,7 +90,7 @@ func OpenCopy(o Options) (Copy, error) {
 	if err := known(o.Backend); err != nil {
 		return nil, err
 	}
-	s, err := boltstore.OpenCopy(boltstore.Options{Path: o.Path, Progress: o.Progress})
+	s, err := boltstore.OpenCopy(boltstore.Options{Path: o.Path, Context: o.Context, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,11 @@ type Copy struct {
 }
 
 // OpenCopy opens the file at path for reading, also one that a process which has
-// ended left behind. Close it after use. progress, if not nil, is told how far
-// opening has come.
-func OpenCopy(path, version string, progress func(step string, done, total int64)) (*Copy, error) {
-	store, err := storage.OpenCopy(storage.Options{Path: path, Progress: progress})
+// ended left behind. Close it after use. The end of ctx ends the opening, which reads
+// all of a file that was not closed in order, and nothing after it; progress, if not
+// nil, is told how far it has come.
+func OpenCopy(ctx context.Context, path, version string, progress func(step string, done, total int64)) (*Copy, error) {
+	store, err := storage.OpenCopy(storage.Options{Path: path, Context: ctx, Progress: progress})
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +37,10 @@ func OpenCopy(path, version string, progress func(step string, done, total int64
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Copy{store: store, stop: stop, served: make(chan error, 1)}
 	c.pipes.conns, c.pipes.closed = make(chan net.Conn), make(chan struct{})
-	go func() { c.served <- server.Serve(ctx, &c.pipes) }()
+	go func() { c.served <- server.Serve(serving, &c.pipes) }()
 	return c, nil
 }
 

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -43,7 +45,7 @@ func madeCopy(t *testing.T) string {
 // TestCopy: a copy is asked in the same way as a running breakwater, and nothing in
 // it can be changed.
 func TestCopy(t *testing.T) {
-	c, err := OpenCopy(madeCopy(t), "1.2.3", nil)
+	c, err := OpenCopy(t.Context(), madeCopy(t), "1.2.3", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +90,27 @@ func TestCopy(t *testing.T) {
 }
 
 func TestOpenCopy_refuses_what_is_no_store(t *testing.T) {
-	_, err := OpenCopy(filepath.Join(t.TempDir(), "nothing.db"), "1", nil)
+	_, err := OpenCopy(t.Context(), filepath.Join(t.TempDir(), "nothing.db"), "1", nil)
 	var coded interface{ Code() string }
 	if !errors.As(err, &coded) || coded.Code() != "STORE_ABSENT" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCopy_that_nobody_waits_for: a file that was not closed in order is read in full,
+// and whoever asked may have enough of it.
+func TestCopy_that_nobody_waits_for(t *testing.T) {
+	made, err := os.ReadFile(madeCopy(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "unclean.db") // it has no note of a clean stop
+	if err := os.WriteFile(path, made, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := OpenCopy(ctx, path, "1", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", c, err)
 	}
 }

@@ -27,7 +27,9 @@ func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
 	if path == "" {
 		return e.steer(c, question)
 	}
-	copied, err := app.OpenCopy(path, e.Version, nil)
+	progress, end := e.stepBar()
+	copied, err := app.OpenCopy(c.Context, path, e.Version, progress)
+	end()
 	if err != nil {
 		return err
 	}

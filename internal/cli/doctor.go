@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +65,10 @@ func (e *env) doctor(c *ucli.Context) error {
 	} else {
 		facts, err = e.factsOfHost(c)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &failure{status: exitFailed, err: errors.New("interrupted")}
+	case err != nil:
 		return err
 	}
 	report := doctor.Examine(facts)

@@ -43,7 +43,7 @@ func (e *env) factsOfCopy(c *ucli.Context, path string) (*doctor.Facts, error) {
 	if err := e.openFile(c.Context, f); err != nil && (f.File.Absent || f.File.Held || f.File.Why != "") {
 		return nil, err
 	}
-	return f, nil
+	return f, c.Context.Err()
 }
 
 // factsOfHost gathers what the configuration, this host, and a breakwater that runs or
@@ -69,9 +69,6 @@ func (e *env) factsOfHost(c *ucli.Context) (*doctor.Facts, error) {
 	ctx, cancel := context.WithTimeout(c.Context, statusPatience)
 	defer cancel()
 	st, err := control.Status(ctx)
-	if c.Context.Err() != nil {
-		return nil, c.Context.Err()
-	}
 	switch {
 	case err == nil:
 		f.Mode, f.Status = doctor.Running, &st
@@ -84,11 +81,11 @@ func (e *env) factsOfHost(c *ucli.Context) (*doctor.Facts, error) {
 		ownDescriptors(f)
 		_ = e.openFile(c.Context, f) // what is wrong with it is a fact like the others
 	default:
-		f.Mode, f.Silent = doctor.Running, err
+		f.Mode, f.Silent = doctor.Running, explain(err)
 		const why = "breakwater gives no answer, see work.answers"
 		f.StatusWhy, f.FutureWhy, f.HandlersWhy, f.Host.DescriptorsWhy, f.File.Why = why, why, why, why, why
 	}
-	return f, nil
+	return f, c.Context.Err() // what was cut off is no fact
 }
 
 // lookAtFile looks at the store's file from outside.
@@ -176,7 +173,9 @@ func lastStop(ctx context.Context, control *client.Control, started time.Time) (
 // The error is why it cannot be opened; f has it too.
 func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 	file := &f.File
-	copied, err := app.OpenCopy(file.Path, e.Version, nil)
+	progress, end := e.stepBar()
+	copied, err := app.OpenCopy(ctx, file.Path, e.Version, progress)
+	end()
 	if err != nil {
 		refuse(file, err)
 		f.StatusWhy = "the file is not open, see file.open"

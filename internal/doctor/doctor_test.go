@@ -76,6 +76,7 @@ var cases = []struct {
 	{"host.modes", "a folder that all may write to", Stopped, func(f *Facts) { f.Host.Places[0].Mode = 0o777 }, Wrong, "0777"},
 	{"host.modes", "a folder that others may read", Stopped, func(f *Facts) { f.Host.Places[0].Mode = 0o755 }, Smell, "0755"},
 	{"host.modes", "a store that others may read", Stopped, func(f *Facts) { f.Host.Places[1].Mode = 0o604 }, Wrong, "0604"},
+	{"host.modes", "a copy that others may read", Copy, func(f *Facts) { f.Host.Places[1].Mode = 0o644 }, Smell, "0644"},
 	{"host.modes", "a store that the group may read", Stopped, func(f *Facts) { f.Host.Places[1].Mode = 0o640 }, Smell, "0640"},
 	{"host.modes", "a socket without its group", Running, func(f *Facts) { f.Host.Places[2].Mode = 0o600 }, Smell, "less than 0660"},
 

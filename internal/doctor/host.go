@@ -126,7 +126,7 @@ func modes(f *Facts, s *sheet) {
 		wide, short := p.Mode&^p.Widest, p.Least&^p.Mode
 		hint := fmt.Sprintf("chmod %04o %s", p.Widest, word(p.Path))
 		switch {
-		case wide&0o002 != 0 || wide&0o007 != 0 && !p.Folder:
+		case f.Mode != Copy && (wide&0o002 != 0 || wide&0o007 != 0 && !p.Folder):
 			s.find(Wrong, p.Path, hint, "%s has mode %04o, which lets everybody in; %04o is meant", p.Role, p.Mode, p.Widest)
 		case wide != 0:
 			s.find(Smell, p.Path, hint, "%s has mode %04o; %04o is meant", p.Role, p.Mode, p.Widest)
