@@ -25,8 +25,7 @@ data_dir = "./var"
 # run_dir = "./var/run"
 
 # Where the backlog, the leases, the ledger and the audit trail are kept: one bbolt file, 0600.
-# Never copy it while the daemon runs: stop it first. (A command that copies a running store is
-# not in this version yet.) Restart.
+# Never copy it while the daemon runs: breakwater archive does that, or stop it first. Restart.
 store "bbolt" {
   # Default: breakwater.db in data_dir. A small witness of its newest state lies beside it (.head).
   # path = "./var/breakwater.db"

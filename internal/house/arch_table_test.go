@@ -5,36 +5,35 @@ package house
 // The map reads from the top down: a package may only name packages further
 // down. Boxes of one level do not know each other; internal/app introduces them.
 type row struct {
-	pkg     string   // from the root; "." is the program itself
-	own     []string // our packages that it may import
-	tests   []string // more of ours, for its tests only
-	planned bool     // may be absent: it is on the plan, not yet in the tree
-	why     string
+	pkg   string   // from the root; "." is the program itself
+	own   []string // our packages that it may import
+	tests []string // more of ours, for its tests only
+	why   string
 }
 
 // everyTest may be imported by the tests of any package, besides what the
 // package itself may: real things to test with, in place of mocks.
-var everyTest = []string{"storage/storetest", "storage/memstore", "internal/failpoint", "queue", "partition"}
+var everyTest = []string{"storage/storetest", "storage/memstore", "queue", "partition"}
 
 var rows = []row{
 	{
-		pkg: ".", planned: true,
+		pkg:   ".",
 		own:   []string{"internal/cli"},
 		tests: []string{"internal/cli"},
 		why:   "main fits on a screen: signals, cli.Run, the exit status; nobody else may exit the process",
 	},
 	{
-		pkg: "internal/cli", planned: true,
+		pkg:   "internal/cli",
 		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
 	},
 	{
-		pkg: "internal/app", planned: true,
+		pkg: "internal/app",
 		own: []string{
 			"queue/dispatch", "queue/handler", "storage", "storage/archive",
-			"internal/config", "internal/control", "internal/control/api", "internal/socket", "internal/metrics", "internal/systemd", "internal/failpoint",
+			"internal/config", "internal/control", "internal/control/api", "internal/socket", "internal/metrics", "internal/systemd",
 			"internal/checkpoint",
 			"queue", "partition",
 		},
@@ -42,13 +41,13 @@ var rows = []row{
 		why:   "the wiring: the only package that knows more than one edge",
 	},
 	{
-		pkg: "queue/dispatch", planned: true,
+		pkg:   "queue/dispatch",
 		own:   []string{"queue", "partition"},
 		tests: []string{"storage", "storage/boltstore"},
 		why:   "when things happen; it sees a store through queue.Store, never a backend",
 	},
 	{
-		pkg: "queue/handler", planned: true,
+		pkg: "queue/handler",
 		own: []string{"queue"},
 		why: "runs an exception and reports an outcome; knows nothing of leases, stores or scheduling",
 	},
@@ -65,12 +64,12 @@ var rows = []row{
 			"the tests take a real listener, whose Close cuts connections",
 	},
 	{
-		pkg: "internal/socket", planned: true,
+		pkg: "internal/socket",
 		own: []string{"queue"},
 		why: "lines in, lines out; intake and consumers are interfaces of its own, which app fills",
 	},
 	{
-		pkg: "internal/client", planned: true,
+		pkg:   "internal/client",
 		own:   []string{"internal/control/api", "queue"},
 		tests: []string{"internal/control"},
 		why:   "the other end of control.sock; shares words with the server, not code",
@@ -101,7 +100,7 @@ var rows = []row{
 		why: "counts what it is told; reaches into nothing",
 	},
 	{
-		pkg: "internal/config", planned: true,
+		pkg: "internal/config",
 		own: []string{"internal/checkpoint", "queue"},
 		why: "decoded in one place and handed on as small structs; queue for the words (routes, limits), " +
 			"checkpoint to say before the start whether a key signs",
@@ -112,14 +111,14 @@ var rows = []row{
 		why: "signed heads of the trail: who signs and who checks share the form, and nothing else of either",
 	},
 	{
-		pkg: "internal/systemd", planned: true,
+		pkg: "internal/systemd",
 		why: "talks to the service manager; knows nothing of the queue",
 	},
 	{
 		pkg:   "storage",
 		own:   []string{"storage/boltstore", "storage/memstore", "queue"},
-		tests: []string{"storage/boltstore/dbfile"}, planned: true,
-		why: "picks a backend by name: the only package that names one",
+		tests: []string{"storage/boltstore/dbfile"},
+		why:   "picks a backend by name: the only package that names one",
 	},
 	{
 		pkg: "storage/archive",
@@ -127,18 +126,18 @@ var rows = []row{
 		why: "copies of a running store as files that outlive it: it is about the file, hence knows its backend",
 	},
 	{
-		pkg: "storage/boltstore", planned: true,
-		own: []string{"storage/boltstore/bloom", "storage/boltstore/ledger", "storage/boltstore/dbfile", "internal/failpoint", "queue", "partition"},
+		pkg: "storage/boltstore",
+		own: []string{"storage/boltstore/bloom", "storage/boltstore/ledger", "storage/boltstore/dbfile", "queue", "partition"},
 		why: "the backlog, leases, dead letters and trail in one bbolt file",
 	},
 	{
-		pkg: "storage/boltstore/ledger", planned: true,
-		own: []string{"storage/boltstore/bloom", "internal/failpoint", "queue"},
+		pkg: "storage/boltstore/ledger",
+		own: []string{"storage/boltstore/bloom", "queue"},
 		why: "what is remembered of keys, log-structured; a box with its own format, used by boltstore only",
 	},
 	{
-		pkg: "storage/boltstore/dbfile", planned: true,
-		own: []string{"internal/failpoint", "queue"},
+		pkg: "storage/boltstore/dbfile",
+		own: []string{"queue"},
 		why: "opening, checking and creating the file, before a store is read from it; queue for the codes",
 	},
 	{
@@ -146,18 +145,14 @@ var rows = []row{
 		why: "a filter over hashes, for ledger and trail; it knows neither",
 	},
 	{
-		pkg: "storage/memstore", planned: true,
+		pkg: "storage/memstore",
 		own: []string{"queue", "partition"},
 		why: "the model: obviously right because it leans on nothing",
 	},
 	{
-		pkg: "storage/storetest", planned: true,
+		pkg: "storage/storetest",
 		own: []string{"queue", "partition"},
 		why: "one conformance suite for every backend; it must not favour one by importing it",
-	},
-	{
-		pkg: "internal/failpoint", planned: true,
-		why: "named places where a test kills the process; imported from below, so it imports nothing",
 	},
 	{
 		pkg: "queue",
@@ -165,7 +160,7 @@ var rows = []row{
 		why: "words and rules; below it there is only arithmetic",
 	},
 	{
-		pkg: "partition", planned: true,
+		pkg: "partition",
 		why: "key to slot, slot to owner: arithmetic only",
 	},
 	{

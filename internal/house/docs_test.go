@@ -330,6 +330,18 @@ func wrongLimits(text string, all []source) (wrong []string, rows int) {
 	return wrong, rows
 }
 
+func TestDocs_show_every_package(t *testing.T) {
+	var packages []string
+	for _, r := range rows {
+		if r.pkg != "." { // main.go
+			packages = append(packages, r.pkg)
+		}
+	}
+	if missing := missingWords(page(t, "docs/ARCHITECTURE.md"), packages); len(missing) > 0 {
+		t.Errorf("docs/ARCHITECTURE.md does not say what these packages are for: %q", missing)
+	}
+}
+
 func TestDocs_limits_are_those_of_the_code(t *testing.T) {
 	wrong, rows := wrongLimits(page(t, "docs/ARCHITECTURE.md"), sources(t))
 	for _, w := range wrong {

@@ -3,6 +3,7 @@ package house
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -160,6 +161,55 @@ func TestDocs_links(t *testing.T) {
 	}
 	if pages == 0 {
 		t.Fatal("found no document")
+	}
+}
+
+// decision matches the file of a decision.
+var decision = regexp.MustCompile(`^docs/adr/(\d{4})-[a-z0-9-]+\.md$`)
+
+// misnumbered returns what is wrong with the numbers of decisions: each has one of its
+// own, in its name and in its title, and none is left out.
+func misnumbered(pages map[string][]byte) (wrong []string, decisions int) {
+	owner := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		m := decision.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		decisions++
+		if first, twice := owner[m[1]]; twice {
+			wrong = append(wrong, fmt.Sprintf("%s has the number of %s", name, first))
+			continue
+		}
+		owner[m[1]] = name
+		if !bytes.HasPrefix(pages[name], []byte("# "+m[1]+". ")) {
+			wrong = append(wrong, fmt.Sprintf("%s: its title has another number", name))
+		}
+		if n := fmt.Sprintf("%04d", len(owner)); m[1] != n {
+			wrong = append(wrong, fmt.Sprintf("%s: number %s is expected here", name, n))
+		}
+	}
+	return wrong, decisions
+}
+
+func TestDocs_decisions(t *testing.T) {
+	wrong, decisions := misnumbered(texts(t))
+	for _, w := range wrong {
+		t.Error(w)
+	}
+	if decisions == 0 {
+		t.Fatal("found no decision")
+	}
+}
+
+func TestDocs_decisions_flag(t *testing.T) {
+	wrong, decisions := misnumbered(map[string][]byte{
+		"docs/adr/0001-a.md": []byte("# 0001. A\n"), "docs/adr/0001-b.md": []byte("# 0001. B\n"),
+		"docs/adr/0002-c.md": []byte("# 0003. C\n"), "docs/adr/0004-d.md": []byte("# 0004. D\n"),
+		"docs/adr/template.md": []byte("# NNNN. A decision\n"),
+	})
+	if decisions != 4 || len(wrong) != 3 {
+		t.Errorf("%d decisions, wrong: %q; want 4, all but the first wrong", decisions, wrong)
 	}
 }
 
