@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +32,9 @@ const (
 	// The metrics that it reads.
 	handlerSeconds = "breakwater_handler_seconds"
 	maxDescriptors = "process_max_fds"
+	diskFree       = "breakwater_disk_free_bytes"
+	limitInForce   = "breakwater_limit"
+	routeStuck     = "breakwater_route_stuck"
 )
 
 // factsOfCopy gathers what a copy says. One that cannot be looked at is an error; one
@@ -109,7 +113,7 @@ func (e *env) askRunning(ctx context.Context, f *doctor.Facts, control *client.C
 	if f.File.Opened, f.File.Clean = err == nil, clean; err != nil {
 		f.File.Why = err.Error()
 	}
-	samples, err := control.Metrics(ctx, handlerSeconds, maxDescriptors)
+	samples, err := control.Metrics(ctx, handlerSeconds, maxDescriptors, diskFree, limitInForce, routeStuck)
 	if err != nil {
 		f.HandlersWhy = err.Error()
 		f.Host.DescriptorsWhy = f.HandlersWhy
@@ -118,8 +122,20 @@ func (e *env) askRunning(ctx context.Context, f *doctor.Facts, control *client.C
 	if f.Host.Descriptors = int64(samples[maxDescriptors]); f.Host.Descriptors == 0 {
 		f.Host.DescriptorsWhy = "the metrics do not say the limit of the process"
 	}
+	if free, known := samples[diskFree]; known { // as its user sees it: root sees more
+		f.File.FreeSpace, f.File.FreeSpaceErr = int64(free), nil
+	}
+	f.InForce = map[string]int64{}
+	for series, value := range samples {
+		if limit, ok := strings.CutPrefix(series, limitInForce+`{limit="`); ok {
+			f.InForce[strings.TrimSuffix(limit, `"}`)] = int64(value)
+		}
+	}
 	f.Handlers = []doctor.Handled{}
 	for _, route := range queue.Routes {
+		if samples[routeStuck+`{route="`+string(route)+`"}`] > 0 {
+			f.Stuck = append(f.Stuck, string(route))
+		}
 		p99, of := samples.Quantile(handlerSeconds, "route", string(route), .99)
 		if of > 0 {
 			f.Handlers = append(f.Handlers, doctor.Handled{Route: string(route), Of: of, P99: time.Duration(p99 * float64(time.Second))})

@@ -13,6 +13,7 @@ var checks = []check{
 	{"config.problems", "the configuration can be used", configProblems},
 	{"config.host", "the host has what the configuration names", configHost},
 	{"config.warnings", "nothing in the configuration is probably not meant", configWarnings},
+	{"config.in_force", "the limits in force are those of the file", inForce},
 	{"config.lease", "leases are longer than handlers take", leases},
 	{"config.drain", "a drain ends before a service manager kills", drain},
 

@@ -58,6 +58,36 @@ func placeOf(p config.Problem) string {
 	return text[:len(text)-len(": ")]
 }
 
+// inForce compares the limits of the file with those that a running breakwater has: the
+// others it does not tell.
+func inForce(f *Facts, s *sheet) {
+	c := f.Config.Value
+	switch {
+	case f.Mode != Running:
+		s.needless()
+		return
+	case c == nil:
+		s.skip(f.Config.Why)
+		return
+	case f.InForce == nil:
+		s.skip(f.HandlersWhy)
+		return
+	}
+	for _, one := range []struct {
+		limit string
+		here  int64
+	}{
+		{"max_backlog", c.Queue.MaxBacklog}, {"max_open_keys", c.Queue.MaxOpenKeys},
+		{"max_dead_letters", c.Queue.MaxDeadLetters}, {"max_ledger_keys", c.Ledger.MaxKeys},
+		{"max_store_bytes", c.Queue.MaxStoreBytes}, {"min_free_bytes", c.Queue.MinFreeBytes},
+	} {
+		if there, known := f.InForce[one.limit]; known && there != one.here {
+			s.find(Smell, setting(one.limit), "breakwater reload puts the file into force; if another file is meant, name it with --config",
+				"the file says %d, and %d is in force", one.here, there)
+		}
+	}
+}
+
 // enoughAnswers is how many answers a 99th percentile needs to be one.
 const enoughAnswers = 100
 

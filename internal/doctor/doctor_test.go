@@ -34,6 +34,7 @@ func healthy(mode Mode) *Facts {
 			Intake: api.Intake{Intake: api.IntakeOpen},
 			Routes: []api.Route{{Route: "AUTO_RESOLVE", InProcess: true}, {Route: "ROUTE_REVIEW"}},
 		},
+		InForce:  map[string]int64{"max_backlog": 10_000_000, "max_ledger_keys": 50_000_000, "min_free_bytes": 64 << 20},
 		Handlers: []Handled{{Route: "AUTO_RESOLVE", Of: 1000, P99: time.Millisecond}},
 	}
 	if mode == Copy {
@@ -59,6 +60,8 @@ var cases = []struct {
 	}, Wrong, "4 more"},
 	{"config.host", "a program is missing", Running, func(f *Facts) { f.Config.Host = []config.Problem{{Message: "no program"}} }, Wrong, "no program"},
 	{"config.warnings", "a warning", Running, func(f *Facts) { f.Config.Warnings = []config.Problem{{Message: "odd", Hint: "even"}} }, Smell, "odd"},
+	{"config.in_force", "a limit was changed", Running, func(f *Facts) { f.InForce["max_backlog"] = 7 }, Smell, "the file says 10000000, and 7 is in force"},
+	{"config.in_force", "of the ledger", Running, func(f *Facts) { f.InForce["max_ledger_keys"] = 0 }, Smell, "and 0 is in force"},
 	{"config.lease", "handlers take longer", Running, func(f *Facts) { f.Handlers[0].P99 = 31 * time.Second }, Smell, "about 31s"},
 	{"config.drain", "longer than systemd waits", Stopped, func(f *Facts) { f.Config.Value.Queue.DrainTimeout = 80 * time.Second }, Smell, "1m20s"},
 
@@ -94,6 +97,7 @@ var cases = []struct {
 	}, Smell, "in 1h0m0s"},
 	{"disk.growth", "the backlog fills", Running, func(f *Facts) {
 		f.Status.Recent.Stored, f.Status.Ready, f.Config.Value.Queue.MaxBacklog = 606, 4000, 40000
+		f.InForce = map[string]int64{}
 	}, Smell, "in 1h0m0s"},
 
 	{"file.open", "no store", Stopped, func(f *Facts) { f.File.Absent, f.File.Opened, f.Status = true, false, nil }, Note, "no store yet"},
@@ -137,6 +141,7 @@ var cases = []struct {
 	}, Smell, "3 producers"},
 	{"work.intake", "full", Running, func(f *Facts) { f.Status.Intake = api.Intake{Intake: api.IntakeFull, Saturated: "max_backlog"} }, Smell, "max_backlog"},
 	{"work.handlers", "an outage", Running, func(f *Facts) { f.Status.Unavailable = []api.Outage{{Route: "AUTO_RESOLVE", Reason: "down"}} }, Smell, ": down"},
+	{"work.handlers", "one hangs", Running, func(f *Facts) { f.Stuck = []string{"AUTO_RESOLVE"} }, Wrong, "settled nothing"},
 	{"work.handlers", "no consumer", Running, func(f *Facts) { f.Status.Oldest = []api.Oldest{{Route: "ROUTE_REVIEW"}} }, Smell, "none is attached"},
 	{"work.lag", "late", Running, func(f *Facts) {
 		f.Status.Routes[1].Consumers, f.Status.Oldest = 1, []api.Oldest{{Route: "ROUTE_REVIEW", Seq: 5, AgeMS: 300_001}}

@@ -38,6 +38,12 @@ type Facts struct {
 	Future    *Record
 	FutureWhy string
 
+	// InForce are the limits that a running breakwater works with, by the names that
+	// receipts give them; nil: HandlersWhy.
+	InForce map[string]int64
+	// Stuck are in-process routes that have work and settle nothing.
+	Stuck []string
+
 	// Handlers is how long in-process handlers took; nil: HandlersWhy.
 	Handlers    []Handled
 	HandlersWhy string

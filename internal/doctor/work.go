@@ -39,12 +39,20 @@ func intake(f *Facts, s *sheet) {
 		s.needless()
 	case noStatus(f, s):
 	case f.Status.Intake.Intake == api.IntakeWaiting:
-		s.find(Smell, "queue."+f.Status.Saturated, "breakwater status shows what does not go on; settle or discard, or raise the limit and breakwater reload",
+		s.find(Smell, setting(f.Status.Saturated), "breakwater status shows what does not go on; settle or discard, or raise the limit and breakwater reload",
 			"%s for room: %s is reached", count(int64(f.Status.Waiting), "producer waits", "producers wait"), f.Status.Saturated)
 	case f.Status.Intake.Intake == api.IntakeFull:
-		s.find(Smell, "queue."+f.Status.Saturated, "breakwater status shows what does not go on; settle or discard, or raise the limit and breakwater reload",
+		s.find(Smell, setting(f.Status.Saturated), "breakwater status shows what does not go on; settle or discard, or raise the limit and breakwater reload",
 			"the next line finds no room: %s is reached", f.Status.Saturated)
 	}
+}
+
+// setting is the key of the configuration that a limit is set by.
+func setting(limit string) string {
+	if limit == "max_ledger_keys" {
+		return "ledger.max_keys"
+	}
+	return "queue." + limit
 }
 
 // handlers says which routes have nobody.
@@ -59,6 +67,10 @@ func handlers(f *Facts, s *sheet) {
 	for _, o := range f.Status.Unavailable {
 		s.find(Smell, "route."+o.Route+".handler", "mend what the handler reaches; breakwater status says when it is tried again",
 			"the handler of %s cannot be had since %s%s", o.Route, stamp(o.Since.Time), because(o.Reason))
+	}
+	for _, route := range f.Stuck {
+		s.find(Wrong, "route."+route+".handler", "its log says what the handler does; breakwater status names the oldest exception, and breakwater why its cause",
+			"the handler of %s has work and has settled nothing for queue.consumer_lag_s: /readyz says that breakwater is not ready", route)
 	}
 	for _, r := range f.Status.Routes {
 		if r.InProcess || r.Consumers > 0 {
