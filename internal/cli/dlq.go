@@ -131,41 +131,35 @@ document.`,
 	}
 }
 
-// listPiece is how many rows get their columns together: what has been read is shown
-// before the whole list is.
-const listPiece = 1000
-
 func (e *env) dlqList(c *ucli.Context, control *client.Control, s *selection) error {
-	rows := [][]string{{"SEQ", "CODE", "DEAD SINCE", "DIED", "PARTITION KEY", "AMOUNT", "REASON"}}
+	rows := e.listing("SEQ", "CODE", "DEAD SINCE", "DIED", "PARTITION KEY", "AMOUNT", "REASON")
 	for x, err := range s.rows(c, control) {
 		switch {
 		case err != nil:
-			return err
 		case c.Bool("json"):
-			if err := e.printJSON(x); err != nil {
-				return err
-			}
-			continue
+			err = e.printJSON(x)
+		default:
+			err = rows.add(letterRow(&x)...)
 		}
-		seq := strconv.FormatUint(x.Seq, 10)
-		if x.EditedSHA256 != "" {
-			seq += "*"
-		}
-		rows = append(rows, []string{
-			seq, x.Code, moment(x.DeadAt), strconv.Itoa(x.Deaths), short(x.PartitionKey, 32),
-			x.VarianceAmount + " " + x.Currency, short(reasonText(x.Field, x.Reason), 80),
-		})
-		if len(rows) > listPiece {
-			if err := write(e.Stdout, table(rows)); err != nil {
-				return err
-			}
-			rows = rows[:0]
+		if err != nil {
+			return err
 		}
 	}
-	if c.Bool("json") || len(rows) == 0 {
+	if c.Bool("json") {
 		return nil
 	}
-	return write(e.Stdout, table(rows))
+	return rows.print()
+}
+
+func letterRow(x *api.Exception) []string {
+	seq := strconv.FormatUint(x.Seq, 10)
+	if x.EditedSHA256 != "" {
+		seq += "*"
+	}
+	return []string{
+		seq, x.Code, moment(x.DeadAt), strconv.Itoa(x.Deaths), short(x.PartitionKey, 32),
+		x.VarianceAmount + " " + x.Currency, short(reasonText(x.Field, x.Reason), 80),
+	}
 }
 
 // reasonText is why a letter is dead, with the member at fault.

@@ -145,7 +145,7 @@ meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
 }
 
 func (e *env) keysList(c *ucli.Context, control *client.Control, state string) error {
-	rows := [][]string{{"PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR"}}
+	rows := e.listing("PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR")
 	var first *api.Key
 	n, more := 0, false // one more than the limit is read, to know whether there is
 	for k, err := range control.Keys(c.Context, state, c.Int("limit")+1) {
@@ -159,28 +159,25 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 			first = &k
 		}
 		if c.Bool("json") {
-			if err := e.printJSON(k); err != nil {
-				return err
-			}
-			continue
+			err = e.printJSON(k)
+		} else {
+			err = rows.add(keyRow(&k)...)
 		}
-		rows = append(rows, keyRow(&k))
-		if len(rows) > listPiece {
-			if err := write(e.Stdout, table(rows)); err != nil {
-				return err
-			}
-			rows = rows[:0]
+		if err != nil {
+			return err
 		}
 	}
 	if c.Bool("json") {
 		return nil
 	}
-	text := table(rows)
-	if more {
-		text = append(text, "and more: leave --limit out\n"...)
-	}
+	var text []byte
 	if n == 0 {
 		text = fmt.Appendf(nil, "no key is %s\n", cmp.Or(state, "open, held or blocked"))
+	} else if err := rows.print(); err != nil {
+		return err
+	}
+	if more {
+		text = []byte("and more: leave --limit out\n")
 	}
 	return write(e.Stdout, append(text, nextText(nextOfKeys(first))...))
 }

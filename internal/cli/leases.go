@@ -43,32 +43,25 @@ moment at which it was made.`,
 }
 
 func (e *env) leasesList(c *ucli.Context, control *client.Control) error {
-	rows := [][]string{{"SEQ", "OWNER", "KIND", "ROUTE", "DELIVERY", "SINCE", "DEADLINE", "PARTITION KEY"}}
+	rows := e.listing("SEQ", "OWNER", "KIND", "ROUTE", "DELIVERY", "SINCE", "DEADLINE", "PARTITION KEY")
 	for l, err := range control.Leases(c.Context, c.String("owner")) {
 		switch {
 		case err != nil:
-			return err
 		case c.Bool("json"):
-			if err := e.printJSON(l); err != nil {
-				return err
-			}
-			continue
+			err = e.printJSON(l)
+		default:
+			err = rows.add(
+				strconv.FormatUint(l.Seq, 10), short(l.Owner, 32), l.Kind, l.Route, strconv.Itoa(l.Delivery),
+				moment(l.Since), moment(l.Deadline), short(l.PartitionKey, 32))
 		}
-		rows = append(rows, []string{
-			strconv.FormatUint(l.Seq, 10), short(l.Owner, 32), l.Kind, l.Route, strconv.Itoa(l.Delivery),
-			moment(l.Since), moment(l.Deadline), short(l.PartitionKey, 32),
-		})
-		if len(rows) > listPiece {
-			if err := write(e.Stdout, table(rows)); err != nil {
-				return err
-			}
-			rows = rows[:0]
+		if err != nil {
+			return err
 		}
 	}
-	if c.Bool("json") || len(rows) == 0 {
+	if c.Bool("json") {
 		return nil
 	}
-	return write(e.Stdout, table(rows))
+	return rows.print()
 }
 
 func (e *env) revokeCommand() *ucli.Command {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,14 +93,34 @@ func TestRecordRow(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
-	for in, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 3*time.Hour + 4*time.Minute: "3h4m", 49 * time.Hour: "2d1h",
-	} {
-		if got := age(in); got != want {
-			t.Errorf("age(%v) = %s, want %s", in, got, want)
+// A list is shown in pieces while it is read, with its heads once.
+func TestListing(t *testing.T) {
+	var out bytes.Buffer
+	l := listing{out: &out, rows: [][]string{{"N", "NAME"}}}
+	for i := range listPiece + 1 {
+		if shown := out.Len() > 0; shown != (i >= listPiece) {
+			t.Fatalf("after %d rows something is shown: %v", i, shown)
+		}
+		if err := l.add(strconv.Itoa(i), "x"); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if err := l.print(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.print(); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if n := strings.Count(text, "\n"); n != listPiece+2 || strings.Count(text, "NAME") != 1 {
+		t.Errorf("%d lines, heads %d times", n, strings.Count(text, "NAME"))
+	}
+	if !strings.HasPrefix(text, "N    NAME\n0    x\n") || !strings.HasSuffix(text, "999  x\n1000  x\n") {
+		t.Errorf("shown: %q … %q", text[:20], text[len(text)-20:])
+	}
+}
+
+func TestWords(t *testing.T) {
 	for in, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1023.9 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB", 3 << 40: "3.0 TiB", 1 << 60: "1048576.0 TiB",
 	} {

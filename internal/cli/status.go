@@ -93,7 +93,7 @@ func statusText(st *api.Status) []byte {
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"lately", recentText(st.Recent)})
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
-			age(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
+			api.LengthText(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
 	}
 	return append(append(text, table(rows)...), nextText(nextOfStatus(st))...)
 }
@@ -192,7 +192,7 @@ func oldestText(oldest []api.Oldest) []byte {
 	rows := [][]string{{"OLDEST", "AGE", "SEQ", "PARTITION KEY", "TRACE ID", "ACCEPTED"}}
 	for _, o := range oldest {
 		rows = append(rows, []string{
-			o.Route, age(time.Duration(o.AgeMS) * time.Millisecond), fmt.Sprint(o.Seq),
+			o.Route, api.LengthText(time.Duration(o.AgeMS) * time.Millisecond), fmt.Sprint(o.Seq),
 			short(o.PartitionKey, 32), short(o.TraceID, 40), moment(o.AcceptedAt),
 		})
 	}
@@ -214,7 +214,7 @@ func intakeText(in *api.Intake) string {
 func outageText(o *api.Outage, now time.Time) string {
 	next := "at the next exception"
 	if wait := o.Next.Sub(now); wait > 0 {
-		next = "in " + age(wait)
+		next = "in " + api.LengthText(wait)
 	}
 	text := fmt.Sprintf("%s handler unavailable since %s, next try %s", o.Route, moment(o.Since), next)
 	if o.Reason != "" {

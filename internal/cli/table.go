@@ -2,8 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"breakwater/internal/control/api"
@@ -36,6 +36,34 @@ func table(rows [][]string) []byte {
 	return b
 }
 
+// listPiece is how many rows get their columns together: what has been read is shown
+// before the whole list is.
+const listPiece = 1000
+
+// listing is a table of any number of rows; each piece has columns of its own width.
+type listing struct {
+	out  io.Writer
+	rows [][]string // not printed yet
+}
+
+func (e *env) listing(heads ...string) *listing {
+	return &listing{out: e.Stdout, rows: [][]string{heads}}
+}
+
+func (l *listing) add(row ...string) error {
+	if l.rows = append(l.rows, row); len(l.rows) <= listPiece {
+		return nil
+	}
+	return l.print()
+}
+
+// print prints what was added since the last time.
+func (l *listing) print() error {
+	text := table(l.rows)
+	l.rows = l.rows[:0]
+	return write(l.out, text)
+}
+
 // trimRight takes blanks off the end of what follows start.
 func trimRight(b []byte, start int) []byte {
 	for len(b) > start && b[len(b)-1] == ' ' {
@@ -58,21 +86,6 @@ func moment(t api.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05Z")
-}
-
-// age is a length of time as people say it: its two largest units.
-func age(d time.Duration) string {
-	d = max(d, 0)
-	days, hours, minutes, seconds := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60, d/time.Second%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%dd%dh", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%dh%dm", hours, minutes)
-	case minutes > 0:
-		return fmt.Sprintf("%dm%ds", minutes, seconds)
-	}
-	return fmt.Sprintf("%ds", seconds)
 }
 
 // bytesText is a size as people say it, with one digit after the point, cut off.

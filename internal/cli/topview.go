@@ -93,7 +93,7 @@ func (v *topView) summary() (out []topLine) {
 			out = append(out, topLine{oneLine(l), t})
 		}
 	}
-	part(toneHead, fmt.Sprintf("breakwater %s  up %s  %s", st.Version, age(st.Now.Sub(st.StartedAt.Time)), st.Now.UTC().Format("2006-01-02 15:04:05Z")))
+	part(toneHead, fmt.Sprintf("breakwater %s  up %s  %s", st.Version, api.LengthText(st.Now.Sub(st.StartedAt.Time)), st.Now.UTC().Format("2006-01-02 15:04:05Z")))
 	if st.Paused != nil {
 		part(toneAlarm, "paused "+pauseText(st.Paused))
 	}

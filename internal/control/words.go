@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"breakwater/internal/control/api"
 	"breakwater/queue"
 )
 
@@ -113,20 +114,20 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" since %s (%s)", stamp(t), length(now.Sub(t)))
+	return fmt.Sprintf(" since %s (%s)", stamp(t), api.LengthText(now.Sub(t)))
 }
 
 func at(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" at %s (%s ago)", stamp(t), length(now.Sub(t)))
+	return fmt.Sprintf(" at %s (%s ago)", stamp(t), api.LengthText(now.Sub(t)))
 }
 
 // when says how far away a time is. One that has come counts until it has been seen.
 func when(t, now time.Time) string {
 	if left := t.Sub(now); left >= time.Second {
-		return "in " + length(left)
+		return "in " + api.LengthText(left)
 	}
 	return "now"
 }
@@ -143,19 +144,4 @@ func because(why string) string {
 		return ""
 	}
 	return ": " + why
-}
-
-// length is a length of time in its two largest units.
-func length(d time.Duration) string {
-	d = max(d, 0)
-	days, hours, minutes, seconds := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60, d/time.Second%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%dd%dh", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%dh%dm", hours, minutes)
-	case minutes > 0:
-		return fmt.Sprintf("%dm%ds", minutes, seconds)
-	}
-	return fmt.Sprintf("%ds", seconds)
 }

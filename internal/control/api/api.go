@@ -9,6 +9,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -32,6 +33,22 @@ const timeLayout = `"2006-01-02T15:04:05.000000Z"`
 // nothing seems to have happened before it did.
 func (t Time) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, timeLayout), nil
+}
+
+// LengthText is a length of time as people say it, on either end: its two largest
+// units, and nothing less than 0s.
+func LengthText(d time.Duration) string {
+	d = max(d, 0)
+	days, hours, minutes, seconds := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60, d/time.Second%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm%ds", minutes, seconds)
+	}
+	return fmt.Sprintf("%ds", seconds)
 }
 
 // Problem is the body of every answer that is not a success (RFC 9457). Code is one
