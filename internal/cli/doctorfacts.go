@@ -20,6 +20,7 @@ import (
 	"breakwater/internal/doctor"
 	"breakwater/queue"
 	"breakwater/storage"
+	"breakwater/storage/archive"
 )
 
 const (
@@ -44,6 +45,10 @@ func (e *env) factsOfCopy(c *ucli.Context, path string) (*doctor.Facts, error) {
 	f := &doctor.Facts{Mode: doctor.Copy, Now: time.Now(), HandlersWhy: why}
 	f.Config.Why, f.File.Path = why, path
 	f.Host.Places = []doctor.Place{place("the copy", path, 0o600, 0)}
+	f.File.Manifest, f.File.ManifestErr = archive.Check(path)
+	if errors.Is(f.File.ManifestErr, fs.ErrNotExist) {
+		f.File.ManifestErr = nil // the copy is not there, which opening says
+	}
 	if err := e.openFile(c.Context, f); err != nil && (f.File.Absent || f.File.Held || f.File.Why != "") {
 		return nil, err
 	}
@@ -97,6 +102,7 @@ func lookAtFile(f *doctor.Facts) {
 	s, to := storage.Look(f.File.Path), &f.File
 	to.FileSystem, to.Network, to.Volatile, to.FileSystemErr = s.FileSystem, s.Network, s.Volatile, s.FSErr
 	to.FreeSpace, to.FreeSpaceErr = s.FreeSpace, s.SpaceErr
+	to.Mount = mountOptions(filepath.Dir(f.File.Path))
 	to.WitnessErr = s.WitnessErr
 	if s.Witness != nil {
 		to.WitnessBlock, to.WitnessHead, to.WitnessOrigin = s.Witness.Block, s.Witness.Hash.String(), s.Origin
@@ -207,6 +213,9 @@ func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 		file.Opened, file.Clean, file.Format = true, found.Clean, found.Format
 		file.Older = found.Format < storage.FormatVersion
 		file.Origin, file.Marked = found.Refused, errors.Is(found.Refused, storage.ErrArchive)
+		if file.Marked && f.Mode == doctor.Stopped {
+			file.Manifest, file.ManifestErr = archive.Check(file.Path) // as a start with --restore will
+		}
 	}
 	if st, err := control.Status(ctx); err != nil {
 		f.StatusWhy = err.Error()
@@ -272,9 +281,37 @@ func places(c *config.Config) []doctor.Place {
 		role string
 		of   config.Socket
 	}{{"socket.enqueue", c.Sockets.Enqueue}, {"socket.consume", c.Sockets.Consume}, {"socket.control", c.Sockets.Control}} {
-		list = append(list, place(s.role, s.of.Path, s.of.Mode, s.of.Mode))
+		p := place(s.role, s.of.Path, s.of.Mode, s.of.Mode)
+		p.Socket = true
+		list = append(list, p)
 	}
 	return list
+}
+
+// mountOptions are the options of the mount that a folder lies on, which is that with
+// the longest path above it; none: not known.
+func mountOptions(dir string) (options []string) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	longest := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		at := unescape.Replace(fields[1])
+		if (dir == at || strings.HasPrefix(dir, strings.TrimSuffix(at, "/")+"/")) && len(at) >= longest {
+			longest, options = len(at), strings.Split(fields[3], ",") // of two, the later lies on top
+		}
+	}
+	return options
 }
 
 // place looks at one.

@@ -15,14 +15,17 @@ var checks = []check{
 	{"config.warnings", "nothing in the configuration is probably not meant", configWarnings},
 	{"config.in_force", "the limits in force are those of the file", inForce},
 	{"config.lease", "leases are longer than handlers take", leases},
+	{"config.timeout", "handlers answer well within their time", timeouts},
 	{"config.drain", "a drain ends before a service manager kills", drain},
 
 	{"host.clock", "the clock is not behind the trail", clock},
 	{"host.descriptors", "there are file descriptors for all connections", descriptors},
 	{"host.owners", "files and folders belong to one user", owners},
+	{"host.sockets", "every socket of a breakwater that runs is there", sockets},
 	{"host.modes", "nobody has more permission than is meant, or less", modes},
 
 	{"disk.filesystem", "locks and syncs hold what they promise", fileSystem},
+	{"disk.mount", "nothing weakens a sync", mount},
 	{"disk.free", "there is room, for new lines and for what is in flight", freeSpace},
 	{"disk.growth", "the room lasts", growth},
 
@@ -30,6 +33,7 @@ var checks = []check{
 	{"file.format", "the file is of this version's format", fileFormat},
 	{"file.stop", "the last stop was in order", fileStop},
 	{"file.witness", "the file is as new as its witness", witness},
+	{"file.manifest", "an archive is what its manifest says", manifest},
 	{"file.records", "what is stored of open exceptions can be read", records},
 	{"file.free_pages", "the file is not mostly empty", freePages},
 

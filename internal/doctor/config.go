@@ -121,6 +121,48 @@ func leases(f *Facts, s *sheet) {
 	}
 }
 
+// nearTimeout is the share of its timeout_ms, in percent, that a handler's slowest
+// answers are to stay below.
+const nearTimeout = 80
+
+// timeouts compares how long handlers take with what ends them: their own limit, and a
+// drain. What is cut off is repeated.
+func timeouts(f *Facts, s *sheet) {
+	c := f.Config.Value
+	switch {
+	case c == nil:
+		s.skip(f.Config.Why)
+		return
+	case f.Handlers == nil:
+		s.skip("not measured: " + f.HandlersWhy)
+		return
+	}
+	measured := false
+	for _, h := range f.Handlers {
+		if h.Of < enoughAnswers {
+			continue
+		}
+		measured = true
+		took := h.P99.Round(time.Millisecond)
+		name := c.Routes.RouteReview.Handler
+		if h.Route == "AUTO_RESOLVE" {
+			name = c.Routes.AutoResolve.Handler
+		}
+		handler, _ := c.Handler(name) // a built-in one has no limit
+		if handler.Timeout > 0 && h.P99 >= handler.Timeout/100*nearTimeout {
+			s.find(Smell, "handler."+handler.Kind+"."+handler.Name+".timeout_ms", "raise its timeout_ms, or find out why it takes so long",
+				"1 of 100 answers of the handler of %s takes about %v or longer, and it is cut off after %v", h.Route, took, handler.Timeout)
+		}
+		if h.P99 >= c.Queue.DrainTimeout {
+			s.find(Smell, "queue.drain_timeout_s", "raise queue.drain_timeout_s, and TimeoutStopSec of the unit above it",
+				"1 of 100 answers of the handler of %s takes about %v or longer, and a drain waits for %v", h.Route, took, c.Queue.DrainTimeout)
+		}
+	}
+	if !measured {
+		s.skip("not measured: no handler in the process has answered 100 times since the start")
+	}
+}
+
 // usualStop is systemd's TimeoutStopSec, its default and that of the packaged unit, and
 // stopMargin what the last commits of a stop may take of it.
 const (

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,24 @@ func fileSystem(f *Facts, s *sheet) {
 		s.find(Wrong, f.File.Path, hint, "the store is on a network file system (%s): a lock may not keep others out, and a sync may be nobody's promise", f.File.FileSystem)
 	case f.File.Volatile:
 		s.find(Smell, f.File.Path, hint, "the store is in memory (%s): what is accepted does not survive a loss of power", f.File.FileSystem)
+	}
+}
+
+// weakening are mount options with which a sync does not reach the disk.
+var weakening = []string{"nobarrier", "barrier=0"}
+
+// mount judges the options of the mount below the store.
+func mount(f *Facts, s *sheet) {
+	switch {
+	case f.Mode == Copy:
+		s.needless()
+	case len(f.File.Mount) == 0:
+		s.skip("the mount is not known")
+	}
+	for _, o := range weakening {
+		if f.Mode != Copy && slices.Contains(f.File.Mount, o) {
+			s.find(Wrong, f.File.Path, "mount it without "+o, "it is mounted with %s: what was accepted may be lost with the power", o)
+		}
 	}
 }
 

@@ -23,9 +23,9 @@ func healthy(mode Mode) *Facts {
 		Host: Host{Descriptors: 8192, Places: []Place{
 			{Role: "data_dir", Path: "/v", Widest: 0o700, Least: 0o700, Folder: true, Ours: true, Exists: true, Mode: 0o700, UID: 9},
 			{Role: "the store", Path: "/v/breakwater.db", Widest: 0o600, Least: 0o600, Ours: true, Exists: true, Mode: 0o600, UID: 9},
-			{Role: "socket.enqueue", Path: "/r/enqueue.sock", Widest: 0o660, Least: 0o660, Exists: true, Mode: 0o660},
+			{Role: "socket.enqueue", Path: "/r/enqueue.sock", Widest: 0o660, Least: 0o660, Socket: true, Exists: true, Mode: 0o660},
 		}},
-		File: File{Path: "/v/breakwater.db", Opened: true, Clean: true, Format: 1, FileSystem: "ext4", FreeSpace: 100 << 30,
+		File: File{Path: "/v/breakwater.db", Manifest: true, Opened: true, Clean: true, Format: 1, FileSystem: "ext4", Mount: []string{"rw", "relatime"}, FreeSpace: 100 << 30,
 			WitnessBlock: 7, WitnessHead: "aa", WitnessOrigin: "breakwater/1"},
 		Status: &api.Status{
 			Audit: api.Audit{Block: 8, Head: "bb", Origin: "breakwater/1", Records: 9}, LastSeq: 1_000_000,
@@ -62,7 +62,17 @@ var cases = []struct {
 	{"config.warnings", "a warning", Running, func(f *Facts) { f.Config.Warnings = []config.Problem{{Message: "odd", Hint: "even"}} }, Smell, "odd"},
 	{"config.in_force", "a limit was changed", Running, func(f *Facts) { f.InForce["max_backlog"] = 7 }, Smell, "the file says 10000000, and 7 is in force"},
 	{"config.in_force", "of the ledger", Running, func(f *Facts) { f.InForce["max_ledger_keys"] = 0 }, Smell, "and 0 is in force"},
-	{"config.lease", "handlers take longer", Running, func(f *Facts) { f.Handlers[0].P99 = 31 * time.Second }, Smell, "about 31s"},
+	{"config.lease", "handlers take longer", Running, func(f *Facts) {
+		f.Handlers[0].P99, f.Config.Value.Queue.DrainTimeout = 31*time.Second, time.Minute
+	}, Smell, "about 31s"},
+	{"config.timeout", "near its limit", Running, func(f *Facts) {
+		f.Config.Value.Handlers = []config.Handler{{Name: "post", Kind: config.KindExec, Timeout: 10 * time.Second}}
+		f.Config.Value.Routes.AutoResolve.Handler = "post"
+		f.Handlers[0].P99 = 8 * time.Second
+	}, Smell, "cut off after 10s"},
+	{"config.timeout", "longer than a drain", Running, func(f *Facts) {
+		f.Config.Value.Queue.DrainTimeout, f.Handlers[0].P99 = 5*time.Second, 6*time.Second
+	}, Smell, "a drain waits for 5s"},
 	{"config.drain", "longer than systemd waits", Stopped, func(f *Facts) { f.Config.Value.Queue.DrainTimeout = 80 * time.Second }, Smell, "1m20s"},
 
 	{"host.clock", "behind the trail", Running, func(f *Facts) { f.Future = &Record{N: 4, TS: now.Add(time.Hour)} }, Wrong, "record 4"},
@@ -76,6 +86,7 @@ var cases = []struct {
 	}, Wrong, "464 may be needed"},
 	{"host.descriptors", "too few in a shell", Stopped, func(f *Facts) { f.Host.Descriptors, f.Host.Ours = 256, true }, Smell, "this shell"},
 	{"host.owners", "the store is root's", Stopped, func(f *Facts) { f.Host.Places[1].UID = 0 }, Wrong, "user 0"},
+	{"host.sockets", "one was removed", Running, func(f *Facts) { f.Host.Places[2].Exists = false }, Wrong, "socket.enqueue is not there"},
 	{"host.modes", "a folder that all may write to", Stopped, func(f *Facts) { f.Host.Places[0].Mode = 0o777 }, Wrong, "0777"},
 	{"host.modes", "a folder that others may read", Stopped, func(f *Facts) { f.Host.Places[0].Mode = 0o755 }, Smell, "0755"},
 	{"host.modes", "a store that others may read", Stopped, func(f *Facts) { f.Host.Places[1].Mode = 0o604 }, Wrong, "0604"},
@@ -88,6 +99,7 @@ var cases = []struct {
 	{"disk.filesystem", "tmpfs", Stopped, func(f *Facts) { f.File.FileSystem, f.File.Volatile = "tmpfs", true }, Smell, "in memory"},
 	{"disk.filesystem", "overlay", Stopped, func(f *Facts) { f.File.FileSystem = "overlayfs" }, Smell, "container"},
 	{"disk.filesystem", "squashfs", Stopped, func(f *Facts) { f.File.FileSystem = "squashfs" }, Wrong, "cannot be written"},
+	{"disk.mount", "without barriers", Running, func(f *Facts) { f.File.Mount = []string{"rw", "nobarrier"} }, Wrong, "nobarrier"},
 	{"disk.free", "no room", Running, func(f *Facts) { f.File.FreeSpace = 62 << 20 }, Wrong, "less than queue.min_free_bytes"},
 	{"disk.free", "little room", Running, func(f *Facts) { f.File.FreeSpace = 65 << 20 }, Smell, "66 MiB"},
 	{"disk.free", "nearly as large as it may be", Running, func(f *Facts) { f.Config.Value.Queue.MaxStoreBytes = 1100 << 20 }, Smell, "max_store_bytes"},
@@ -119,6 +131,9 @@ var cases = []struct {
 	{"file.witness", "of another store", Running, func(f *Facts) { f.File.WitnessOrigin = "breakwater/2" }, Wrong, "another store"},
 	{"file.witness", "unreadable", Running, func(f *Facts) { f.File.WitnessErr = errors.New("torn") }, Smell, "torn"},
 	{"file.witness", "none", Running, func(f *Facts) { f.File.WitnessOrigin = "" }, Smell, "no witness"},
+	{"file.manifest", "another file", Copy, func(f *Facts) { f.File.ManifestErr = errors.New("its SHA-256 is another") }, Wrong, "SHA-256"},
+	{"file.manifest", "before it is restored", Stopped, func(f *Facts) { f.File.ManifestErr = errors.New("cut") }, Wrong, "cut"},
+	{"file.manifest", "none", Copy, func(f *Facts) { f.File.Origin, f.File.Marked, f.File.Manifest = errors.New("a copy"), true, false }, Note, "not beside it"},
 	{"file.records", "damaged", Copy, func(f *Facts) { f.Status.Damaged = 2 }, Wrong, "2 open exceptions cannot be read"},
 	{"file.free_pages", "mostly free", Stopped, func(f *Facts) { f.Status.Store.FreeBytes = 600 << 20 }, Smell, "600 MiB"},
 
@@ -183,7 +198,7 @@ func TestExamine_finds(t *testing.T) {
 			if got := r.Findings[at]; got.Severity != c.severity || got.Hint == "" {
 				t.Errorf("found %+v, want %s and a hint", got, c.severity)
 			}
-			if len(r.Findings) > 1 && r.Findings[1].Check != c.check {
+			if len(r.Findings) > 1 && r.Findings[1].Check != c.check && r.Findings[0].Check != "file.witness" {
 				t.Errorf("and more: %+v", r.Findings)
 			}
 			if r.OK != (c.severity != Wrong) {
@@ -210,7 +225,7 @@ func TestExamine_says_what_it_could_not_see(t *testing.T) {
 			t.Errorf("%s: %+v", mode, r.Findings)
 		}
 		for _, name := range r.Checked {
-			if mode == Running && (name == "file.open" || name == "file.format" || name == "work.answers") {
+			if mode == Running && (name == "file.open" || name == "file.format" || name == "file.manifest" || name == "work.answers") {
 				continue // it runs: that is what they ask
 			}
 			t.Errorf("%s: %s saw nothing and says nothing", mode, name)

@@ -78,6 +78,7 @@ type Place struct {
 	Least  fs.FileMode // and none of these is to be missing
 	Folder bool
 	Ours   bool // it is to belong to whom the store's folder belongs
+	Socket bool // a breakwater that runs listens there
 
 	Exists bool
 	Mode   fs.FileMode // permissions
@@ -104,6 +105,12 @@ type File struct {
 	Origin error  // why it would not be taken into service without --restore
 	Marked bool   // Origin: it is marked as a copy
 
+	// Manifest is whether an archive's manifest lies beside it, ManifestErr what they
+	// disagree in, or why that cannot be said.
+	Manifest    bool
+	ManifestErr error
+
+	Mount             []string // options of the mount below it; none: not known
 	FileSystem        string
 	Network, Volatile bool
 	FileSystemErr     error

@@ -107,6 +107,21 @@ func livingWitness(f *Facts, s *sheet) {
 	}
 }
 
+// manifest compares an archive with the manifest beside it. Once in service a store is
+// no archive any more, whatever lies beside it.
+func manifest(f *Facts, s *sheet) {
+	switch {
+	case f.Mode == Running: // its file is in service
+	case f.File.ManifestErr != nil:
+		s.find(Wrong, f.File.Path, "take another copy of the archive and of its manifest", "%v", f.File.ManifestErr)
+	case unopened(f, s):
+	case !f.File.Marked:
+		s.needless()
+	case !f.File.Manifest:
+		s.find(Note, f.File.Path, "breakwater audit verify --file reads all of it", "it is an archive, and its manifest is not beside it")
+	}
+}
+
 // records says that stored bytes were found damaged.
 func records(f *Facts, s *sheet) {
 	if noStatus(f, s) {

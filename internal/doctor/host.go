@@ -111,6 +111,33 @@ func owners(f *Facts, s *sheet) {
 	}
 }
 
+// sockets looks for those of a breakwater that runs. One that was removed is not made
+// again before a restart.
+func sockets(f *Facts, s *sheet) {
+	if f.Mode != Running {
+		s.needless()
+		return
+	}
+	if len(f.Host.Places) == 0 {
+		s.skip(f.Config.Why)
+		return
+	}
+	looked := false
+	for _, p := range f.Host.Places {
+		switch {
+		case !p.Socket || p.Err != nil:
+			continue
+		case !p.Exists:
+			s.find(Wrong, p.Path, "restart breakwater: it makes its sockets at a start; find out what has removed this one",
+				"%s is not there: nobody can connect", p.Role)
+		}
+		looked = true
+	}
+	if !looked {
+		s.skip(unseen(f.Host.Places))
+	}
+}
+
 // modes compares permissions with those that are meant.
 func modes(f *Facts, s *sheet) {
 	if len(f.Host.Places) == 0 {
