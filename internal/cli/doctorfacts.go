@@ -72,6 +72,8 @@ func (e *env) factsOfHost(c *ucli.Context) (*doctor.Facts, error) {
 	f.Config.Value, f.Config.Host, f.Config.Warnings = &cfg, cfg.CheckHost(), cfg.Warnings()
 	f.File.Path = cfg.Store.Path
 	f.Host.Places = places(&cfg)
+	uid, folder := os.Geteuid(), f.Host.Places[0]
+	f.Host.Foreign = uid != 0 && (folder.Err != nil || folder.Exists && folder.UID != uint32(uid))
 	lookAtFile(f) // before anybody is asked: a witness that was read first has seen no more
 	control := client.NewControl(cfg.Sockets.Control.Path)
 	defer control.Close()

@@ -15,10 +15,12 @@ import (
 // nothing. Parse cannot do it, because a file is also checked on another machine
 // than the one it is for; "config check" and the start do.
 func (c Config) CheckHost() []Problem {
-	var found []finding
+	var found []Problem
 	say := func(wrong *complaint, keys ...string) {
 		if wrong != nil {
-			found = append(found, finding{keys, keys[0] + " " + wrong.what, wrong.hint})
+			p, _ := c.locate(finding{keys, keys[0] + " " + wrong.what, wrong.hint}, nil)
+			p.Denied = wrong.denied
+			found = append(found, p)
 		}
 	}
 	if c.origin.file != "" {
@@ -54,7 +56,8 @@ func (c Config) CheckHost() []Problem {
 				"handler."+h.Kind+"."+h.Name+".authorization_env")
 		}
 	}
-	return c.problems(found)
+	sortProblems(found)
+	return found
 }
 
 // problems gives findings their places, and the order of the file.
@@ -92,7 +95,7 @@ func folderOrNew(path string) *complaint {
 	}
 	parent := filepath.Dir(path)
 	if wrong := existingFolder(parent); wrong != nil {
-		return complain(wrong.hint, "cannot be made: its parent %s", wrong.what)
+		return &complaint{what: "cannot be made: its parent " + wrong.what, hint: wrong.hint, denied: wrong.denied}
 	}
 	return nil
 }
@@ -105,7 +108,7 @@ func existingFolder(path string) *complaint {
 	case errors.Is(err, fs.ErrNotExist):
 		return complain("create it: mkdir -p "+printable(path), "%s does not exist", shownPath(path))
 	case err != nil:
-		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+		return unseen(path, "looked at", err)
 	case !info.IsDir():
 		return complain("", "%s is not a folder", shownPath(path))
 	case writableByAll(info) && info.Mode()&fs.ModeSticky == 0:
@@ -122,7 +125,7 @@ func fileOrNew(path string) *complaint {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+		return unseen(path, "looked at", err)
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o007 != 0:
@@ -140,7 +143,7 @@ func secretFile(path, absent string) *complaint {
 	case errors.Is(err, fs.ErrNotExist):
 		return complain(absent, "%s does not exist", shownPath(path))
 	case err != nil:
-		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+		return unseen(path, "looked at", err)
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o077 != 0 && !credential(info):
@@ -163,7 +166,7 @@ func signingKey(path string) *complaint {
 	case known:
 		return complain(k.Hint, "%s holds no private key", shownPath(path))
 	}
-	return complain("", "%s cannot be read: %s", shownPath(path), reason(err))
+	return unseen(path, "read", err)
 }
 
 func credential(info fs.FileInfo) bool {
@@ -179,7 +182,7 @@ func program(path string) *complaint {
 	case errors.Is(err, fs.ErrNotExist):
 		return complain("", "%s does not exist", shownPath(path))
 	case err != nil:
-		return complain("", "%s cannot be looked at: %s", shownPath(path), reason(err))
+		return unseen(path, "looked at", err)
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a program", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o111 == 0:
@@ -190,6 +193,13 @@ func program(path string) *complaint {
 		return complain("chmod ug-s "+printable(path), "%s is setuid or setgid", shownPath(path))
 	}
 	return existingFolder(filepath.Dir(path))
+}
+
+// unseen is for what cannot be looked at or read.
+func unseen(path, what string, err error) *complaint {
+	wrong := complain("", "%s cannot be %s: %s", shownPath(path), what, reason(err))
+	wrong.denied = errors.Is(err, fs.ErrPermission)
+	return wrong
 }
 
 // reason is an error without the path, which the message has already.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,4 +171,31 @@ func shortTempDir(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// TestCheckHost_denied: what may not be looked at is told from what is wrong, for
+// whoever asks as another user than the service's.
+func TestCheckHost_denied(t *testing.T) {
+	denied := &fs.PathError{Op: "stat", Path: "/x", Err: fs.ErrPermission}
+	if wrong := unseen("/x", "looked at", denied); !wrong.denied {
+		t.Errorf("%+v", wrong)
+	}
+	if wrong := unseen("/x", "looked at", &fs.PathError{Op: "stat", Path: "/x", Err: errors.New("input/output error")}); wrong.denied {
+		t.Errorf("%+v", wrong)
+	}
+	if os.Geteuid() == 0 {
+		t.Skip("root may look at everything")
+	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	c.Store.Path = filepath.Join(closed, "x.db")
+	for _, p := range c.CheckHost() {
+		if p.Denied {
+			return
+		}
+	}
+	t.Error("a store in a folder that is closed to this user is not told as that")
 }

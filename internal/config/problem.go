@@ -17,6 +17,9 @@ type Problem struct {
 	Column  int    `json:"column,omitempty"` // from 1, in characters
 	Message string `json:"message"`          // what is wrong, without a full stop
 	Hint    string `json:"hint,omitempty"`   // what to do about it
+
+	// Denied: it may only be that whoever asks has no permission to look.
+	Denied bool `json:"-"`
 }
 
 // String is the form for people: file:line: message; hint.
@@ -81,6 +84,7 @@ func sortProblems(list []Problem) {
 // complaint is a Problem before it has a place; nil means that all is well.
 type complaint struct {
 	what, hint string
+	denied     bool // see Problem
 }
 
 // complain formats what is wrong. Arguments that came from the file must be

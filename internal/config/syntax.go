@@ -16,27 +16,27 @@ import (
 func syntaxText(d *hcl.Diagnostic) complaint {
 	switch d.Summary {
 	case "Unclosed configuration block":
-		return complaint{"the block that begins here is never closed", "a } is missing, of this block or of one inside it"}
+		return complaint{what: "the block that begins here is never closed", hint: "a } is missing, of this block or of one inside it"}
 	case "Invalid multi-line string":
-		return complaint{"a text goes on beyond its line", `a " is missing; a line end inside a text is \n`}
+		return complaint{what: "a text goes on beyond its line", hint: `a " is missing; a line end inside a text is \n`}
 	case "Unterminated template string":
-		return complaint{"a text has no end", `a " is missing`}
+		return complaint{what: "a text has no end", hint: `a " is missing`}
 	case "Argument or block definition required":
-		return complaint{"neither a key nor a block begins here", "write key = value, or block { … }"}
+		return complaint{what: "neither a key nor a block begins here", hint: "write key = value, or block { … }"}
 	case "Invalid block definition":
-		return complaint{"what begins here is neither a key nor a block", "write key = value, or block { with the { on the same line"}
+		return complaint{what: "what begins here is neither a key nor a block", hint: "write key = value, or block { with the { on the same line"}
 	case "Missing newline after argument":
-		return complaint{"something stands behind a value", "give each key a line of its own; a text has quotes"}
+		return complaint{what: "something stands behind a value", hint: "give each key a line of its own; a text has quotes"}
 	case "Invalid single-argument block definition":
-		return complaint{"a block on one line holds one key", "give each key, and the }, a line of its own"}
+		return complaint{what: "a block on one line holds one key", hint: "give each key, and the }, a line of its own"}
 	case "Invalid character":
-		return complaint{"a character that means nothing here", `texts stand in double quotes, and each key on a line of its own`}
+		return complaint{what: "a character that means nothing here", hint: `texts stand in double quotes, and each key on a line of its own`}
 	case "Invalid expression", "Missing expression":
-		return complaint{"a value is missing, or is none", `write a number, true, false, a text in "…" or a list in […]`}
+		return complaint{what: "a value is missing, or is none", hint: `write a number, true, false, a text in "…" or a list in […]`}
 	case "Invalid escape sequence":
-		return complaint{"a backslash in a text escapes what follows it, and this cannot be escaped", `write \\ for a backslash`}
+		return complaint{what: "a backslash in a text escapes what follows it, and this cannot be escaped", hint: `write \\ for a backslash`}
 	}
-	return complaint{lowerFirst(oneSentence(d.Summary)), lowerFirst(oneSentence(d.Detail))}
+	return complaint{what: lowerFirst(oneSentence(d.Summary)), hint: lowerFirst(oneSentence(d.Detail))}
 }
 
 // oneSentence is the first sentence of a text, on one line, without its full stop.

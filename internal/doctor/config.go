@@ -28,6 +28,10 @@ func configHost(f *Facts, s *sheet) {
 		s.skip(f.Config.Why)
 	}
 	for _, one := range f.Config.Host {
+		if one.Denied && f.Host.Foreign {
+			s.skip(one.Message)
+			continue
+		}
 		s.found(Wrong, one)
 	}
 }

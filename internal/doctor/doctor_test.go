@@ -59,6 +59,9 @@ var cases = []struct {
 		f.Config = Config{Why: "unusable", Problems: &config.Problems{List: []config.Problem{{Message: "x"}}, Omitted: 4}}
 	}, Wrong, "4 more"},
 	{"config.host", "a program is missing", Running, func(f *Facts) { f.Config.Host = []config.Problem{{Message: "no program"}} }, Wrong, "no program"},
+	{"config.host", "breakwater's own user may not look", Running, func(f *Facts) {
+		f.Config.Host = []config.Problem{{Message: "permission denied", Denied: true}}
+	}, Wrong, "permission denied"},
 	{"config.warnings", "a warning", Running, func(f *Facts) { f.Config.Warnings = []config.Problem{{Message: "odd", Hint: "even"}} }, Smell, "odd"},
 	{"config.in_force", "a limit was changed", Running, func(f *Facts) { f.InForce["max_backlog"] = 7 }, Smell, "the file says 10000000, and 7 is in force"},
 	{"config.in_force", "of the ledger", Running, func(f *Facts) { f.InForce["max_ledger_keys"] = 0 }, Smell, "and 0 is in force"},
@@ -229,6 +232,23 @@ func TestExamine_says_what_it_could_not_see(t *testing.T) {
 				continue // it runs: that is what they ask
 			}
 			t.Errorf("%s: %s saw nothing and says nothing", mode, name)
+		}
+	}
+}
+
+// TestExamine_for_somebody_else: what another user may not see is not wrong.
+func TestExamine_for_somebody_else(t *testing.T) {
+	f := healthy(Stopped)
+	f.Host.Foreign = true
+	f.Config.Host = []config.Problem{{Message: "store.path may not be looked at", Denied: true}}
+	f.Host.Places[1].Exists, f.Host.Places[1].Err = false, fs.ErrPermission
+	r := Examine(f)
+	if !r.OK || len(r.Findings) > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	for _, name := range []string{"config.host", "host.owners", "host.modes"} {
+		if !slices.ContainsFunc(r.Unchecked, func(u Unchecked) bool { return u.Check == name }) {
+			t.Errorf("%s is not among the unchecked: %+v", name, r.Unchecked)
 		}
 	}
 }

@@ -63,6 +63,10 @@ type Config struct {
 type Host struct {
 	Places []Place
 
+	// Foreign: who asks is neither root nor the owner of the store's folder, so that
+	// what may not be looked at says nothing of what breakwater may.
+	Foreign bool
+
 	// Descriptors is how many files a process may have open: breakwater's own limit,
 	// or that of whoever asks, if it does not run (Ours). 0: DescriptorsWhy.
 	Descriptors    int64

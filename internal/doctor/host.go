@@ -106,8 +106,8 @@ func owners(f *Facts, s *sheet) {
 				"%s belongs to user %d, and %s to user %d: breakwater runs as one of them", p.Role, p.UID, folder.Role, folder.UID)
 		}
 	}
-	if folder == nil {
-		s.skip(unseen(f.Host.Places))
+	if why := unseen(f.Host.Places); why != "" {
+		s.skip(why)
 	}
 }
 
@@ -144,12 +144,10 @@ func modes(f *Facts, s *sheet) {
 		s.skip(f.Config.Why)
 		return
 	}
-	looked := false
 	for _, p := range f.Host.Places {
 		if !p.Exists {
 			continue
 		}
-		looked = true
 		wide, short := p.Mode&^p.Widest, p.Least&^p.Mode
 		hint := fmt.Sprintf("chmod %04o %s", p.Widest, word(p.Path))
 		switch {
@@ -161,8 +159,8 @@ func modes(f *Facts, s *sheet) {
 			s.find(Smell, p.Path, hint, "%s has mode %04o, less than %04o: who should get in cannot", p.Role, p.Mode, p.Least)
 		}
 	}
-	if !looked {
-		s.skip(unseen(f.Host.Places))
+	if why := unseen(f.Host.Places); why != "" {
+		s.skip(why)
 	}
 }
 
@@ -176,14 +174,18 @@ func word(path string) string {
 	return path
 }
 
-// unseen says why no place could be looked at.
+// unseen says why not all places could be looked at; "" if they could.
 func unseen(places []Place) string {
+	why := "nothing is there yet"
 	for _, p := range places {
 		if p.Err != nil {
 			return fmt.Sprintf("%s cannot be looked at: %v", p.Role, p.Err)
 		}
+		if p.Exists {
+			why = ""
+		}
 	}
-	return "nothing is there yet"
+	return why
 }
 
 // stamp is a time to the second, in UTC.
