@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -62,7 +63,9 @@ func explain(err error) error {
 	case errors.Is(err, client.ErrNobody):
 		return &failure{status: exitFailed, err: err,
 			hint: `start it with "breakwater serve", or name its configuration with --config; --file reads a copy of its file`}
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):
+	case errors.Is(err, client.ErrNotText):
+		return &failure{status: exitUsage, err: errors.New("what was given is not UTF-8"), hint: "nothing was changed; give it as UTF-8"}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):
 		return &failure{status: exitFailed, err: err, hint: "breakwater closed the connection; its log says why"}
 	case !errors.As(err, &p):
 		return err
@@ -73,6 +76,9 @@ func explain(err error) error {
 	}
 	if strings.Contains(f.hint, "/v1/") {
 		f.hint = "" // it is for those who speak HTTP
+	}
+	if f.hint == "" && p.Code == string(queue.CodeNotFound) {
+		f.hint = `receipts and lists have the seqs that there are: "breakwater dlq list", "breakwater leases list"`
 	}
 	for _, reason := range p.Reasons {
 		f.err = errors.Join(f.err, errors.New(reason))

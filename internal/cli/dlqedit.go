@@ -3,12 +3,14 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	ucli "github.com/urfave/cli/v2"
@@ -100,6 +102,10 @@ func (ed *editing) run() error {
 	}
 	if bytes.Equal(line, ed.line) {
 		return ed.same()
+	}
+	if !utf8.Valid(line) { // a line that was sent may be so; no gate takes it, and no request can carry it
+		return &failure{status: exitFailed, err: errors.New("the new line is not UTF-8; nothing was changed"),
+			hint: cmp.Or(ed.keptHint(line), "give the line as UTF-8")}
 	}
 	act := api.EditAct{
 		Seq: ed.seq, Was: presentHash(&ed.letter.Exception), Line: string(line),
@@ -304,6 +310,9 @@ func (ed *editing) refused(err error, line []byte) error {
 		return err
 	}
 	f := &failure{status: exitFailed, err: err, hint: ed.keptHint(line)}
+	if f.hint == "" && p.Hint == "" && !p.Stale() {
+		f.hint = fmt.Sprintf(`nothing was changed; "breakwater dlq show %d" shows what the line is now`, ed.seq)
+	}
 	switch {
 	case isCode(err, queue.CodeNotFound):
 		return letterError(err, ed.seq)

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"time"
+	"unicode/utf8"
 
 	"breakwater/internal/control/api"
 )
@@ -113,18 +115,57 @@ func (c *Control) document(ctx context.Context, method, path string, query url.V
 	return nil
 }
 
+// ErrNotText: a request has text that is not UTF-8, which JSON cannot carry.
+var ErrNotText = errors.New("it is not UTF-8")
+
+// encode writes a request's body. What is not UTF-8 is an error: each such byte would
+// become U+FFFD on its way, and what is done would not be what was asked for.
+func encode(body any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // a body is not for a browser, and its length is bounded
+	if err := enc.Encode(body); err != nil {
+		return nil, err
+	}
+	if notText(reflect.ValueOf(body)) {
+		return nil, ErrNotText
+	}
+	return text.Bytes(), nil
+}
+
+// notText reports whether a string of a request's body is not UTF-8.
+func notText(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return !utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && notText(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if notText(v.Field(i)) {
+				return true
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if notText(v.Index(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // send sends a request. Whatever is not a success is a *Problem; the body of what is
 // must be closed.
 func (c *Control) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
-		var text bytes.Buffer
-		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false) // a body is not for a browser, and its length is bounded
-		if err := enc.Encode(body); err != nil {
+		text, err := encode(body)
+		if err != nil {
 			return nil, fmt.Errorf("encode the request to %s: %w", path, err)
 		}
-		reader = &text
+		reader = bytes.NewReader(text)
 	}
 	target := host + path
 	if len(query) > 0 {

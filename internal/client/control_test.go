@@ -237,6 +237,18 @@ func TestControl_strange_answers(t *testing.T) {
 			t.Errorf("%d elements, then %v", n, last)
 		}
 	})
+	t.Run("what_is_not_UTF-8_is_not_sent", func(t *testing.T) {
+		asked := 0
+		c := strange(t, func(w http.ResponseWriter, _ *http.Request) { asked++; _, _ = io.WriteString(w, "{}") })
+		_, edited := c.Edit(t.Context(), api.EditAct{Seq: 1, Line: "{\"a\":\"\xff\"}"})
+		_, held := c.HoldKeys(t.Context(), api.KeysAct{Keys: []string{"K", "K\xff"}})
+		if asked > 0 || !errors.Is(edited, ErrNotText) || !errors.Is(held, ErrNotText) {
+			t.Errorf("%d requests: %v, %v", asked, edited, held)
+		}
+		if _, err := c.Edit(t.Context(), api.EditAct{Seq: 1, Line: "\ufffd"}); asked != 1 || err != nil {
+			t.Errorf("a replacement character of the sender's own: %d requests, %v", asked, err)
+		}
+	})
 	t.Run("nobody", func(t *testing.T) {
 		_, err := NewControl(socketPath(t)).Status(t.Context())
 		if !errors.Is(err, ErrNobody) || !errors.Is(err, os.ErrNotExist) {

@@ -189,6 +189,10 @@ func asText(t testing.TB, v any) string {
 func TestMake_refuses_a_destination_in_words(t *testing.T) {
 	r := newRig(t)
 	store := r.maker.o.Path
+	linked := filepath.Join(t.TempDir(), "linked")
+	if err := os.Symlink(filepath.Dir(store), linked); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		dest string
 		kind Kind
@@ -202,6 +206,9 @@ func TestMake_refuses_a_destination_in_words(t *testing.T) {
 		{filepath.Dir(store) + "/./" + filepath.Base(store), BadDest, "live store itself"},
 		{store + ".head", BadDest, "belongs to the live store"},
 		{store + ".lock", BadDest, "belongs to the live store"},
+		{filepath.Dir(store) + "/." + filepath.Base(store) + ".compacting", BadDest, "belongs to the live store"},
+		{filepath.Dir(store) + "/." + filepath.Base(store) + ".creating", BadDest, "belongs to the live store"},
+		{linked + "/" + filepath.Base(store) + ".old", BadDest, "belongs to the live store"},
 		{store + "/one.db", BadDest, "not in a folder"},
 		{r.dest("a" + ManifestSuffix), BadDest, "ends like a file"},
 		{r.dest("a\xff"), BadDest, "not UTF-8"},
@@ -315,8 +322,19 @@ func TestMake_a_damaged_store_gives_no_archive(t *testing.T) {
 	r.admit(10, 10)
 }
 
+// leaving is a store whose client leaves as soon as the copy is there.
+type leaving struct {
+	*boltstore.Store
+	leave func()
+}
+
+func (l leaving) Snapshot(ctx context.Context, to *os.File, step func(boltstore.SnapshotStep) error) (boltstore.SnapshotInfo, error) {
+	defer l.leave()
+	return l.Store.Snapshot(ctx, to, step)
+}
+
 func TestMake_ends_when_nobody_wants_it_any_more(t *testing.T) {
-	for _, step := range []string{"copying", "sealing"} {
+	for _, step := range []string{"copying", "copied", "sealing"} {
 		r := newRig(t)
 		r.admit(0, 100)
 		if step == "sealing" {
@@ -324,10 +342,14 @@ func TestMake_ends_when_nobody_wants_it_any_more(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := errors.New("the client has left")
+		if step == "copied" {
+			r.maker.o.Store = leaving{r.store, func() { cancel(left) }}
+		}
 		r.maker.o.Limits = func() Limits {
-			if step == "copying" {
+			switch step {
+			case "copying":
 				cancel(left)
-			} else {
+			case "sealing":
 				time.AfterFunc(50*time.Millisecond, func() { cancel(left) })
 			}
 			return Limits{}

@@ -59,5 +59,5 @@ func systemErr(doing string, err error) *Error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
 		return refuse(Failed, sandboxed, "%s: %w", doing, err)
 	}
-	return refuse(Failed, "", "%s: %w", doing, err)
+	return refuse(Failed, "choose another folder, on a disk of this machine; nothing was left behind", "%s: %w", doing, err)
 }

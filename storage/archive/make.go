@@ -73,7 +73,8 @@ func (m *Maker) Make(ctx context.Context, a queue.Action, dest string) (*Manifes
 	man, err := m.make(ctx, a, p)
 	if err != nil {
 		p.discard()
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		// Some of what is called knows the end of ctx, and not why.
+		if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
 			return nil, &Error{Kind: Stopped, Err: cause, Hint: "nothing was left behind; ask again"}
 		}
 		return nil, systemErr("make the archive", err)

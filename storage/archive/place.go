@@ -51,6 +51,9 @@ func newPlace(dest, store string) (*place, error) {
 	case err != nil:
 		return nil, systemErr("open the folder of the archive", err)
 	}
+	if belongs(dir, filepath.Base(dest), store) {
+		return nil, errors.Join(notTheStores(dest), dir.Close())
+	}
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, errors.Join(systemErr("make a temporary name", err), dir.Close())
@@ -82,10 +85,25 @@ func goodName(dest, store string) error {
 		return refuse(BadDest, "choose another name", "%q ends like a file that is made beside an archive", dest)
 	case filepath.Clean(dest) == store:
 		return refuse(BadDest, "choose another path", "%q is the live store itself", dest)
-	case strings.HasPrefix(filepath.Clean(dest), store+"."):
-		return refuse(BadDest, "choose another name", "%q is the name of a file that belongs to the live store", dest)
 	}
 	return nil
+}
+
+// belongs reports whether a name is one that the store gives to files beside its own:
+// the lock and the witness (NAME.…), and what is made or written anew (.NAME.…), which
+// the next opening removes. The folder may have been named by another path.
+func belongs(dir *os.File, name, store string) bool {
+	base := filepath.Base(store)
+	if !strings.HasPrefix(name, base+".") && !strings.HasPrefix(name, "."+base+".") {
+		return false
+	}
+	var here, stores unix.Stat_t
+	return unix.Fstat(int(dir.Fd()), &here) == nil && unix.Stat(filepath.Dir(store), &stores) == nil &&
+		here.Dev == stores.Dev && here.Ino == stores.Ino
+}
+
+func notTheStores(dest string) error {
+	return refuse(BadDest, "choose another name", "%q is the name of a file that belongs to the live store", dest)
 }
 
 // free makes sure that nothing has the archive's names.
