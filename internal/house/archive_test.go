@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -363,4 +364,131 @@ func TestArchive_onto_a_full_disk(t *testing.T) {
 	end()
 	p.stop()
 	s.verify()
+}
+
+// TestArchive_full_circle archives a store with work under way, takes the archive into
+// service on another host, and works it off there: nobody there holds a lease of the old
+// one, nothing is handed out before somebody says so, and nothing is missing.
+func TestArchive_full_circle(t *testing.T) {
+	t.Parallel()
+	old := newSite(t, `
+route "AUTO_RESOLVE" { handler = "wait" }
+handler "exec" "wait" {
+  command    = ["/bin/sh", "wait.sh"]
+  timeout_ms = 600000
+}
+`)
+	old.write("wait.sh", waitsForGo)
+	if err := syscall.Mkfifo(old.path("go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := old.serve()
+	var sent []string
+	for i := range 30 {
+		sent = append(sent, exceptionLine(fmt.Sprint("K", i%10), fmt.Sprint("id-", i), `,"route":"AUTO_RESOLVE"`))
+	}
+	for _, a := range old.sendAll(strings.Join(sent, "\n")) {
+		if a.Event == "" && a.Status != "accepted" {
+			t.Fatalf("%+v", a)
+		}
+	}
+	old.running(3)
+	old.mkdir("archives")
+	old.command("archive", old.path("archives/one.db"))
+	old.checkRead(old.path("archives/one.db"))
+	leased := int(old.manifestOf(old.path("archives/one.db")).Counts["leased"])
+	p.kill()
+
+	next := newSite(t, "")
+	next.mkdir("var")
+	for from, to := range map[string]string{"one.db": "breakwater.db", "one.db.manifest.json": "breakwater.db.manifest.json"} {
+		next.write("var/"+to, old.read("archives/"+from))
+	}
+	p = next.start("serve")
+	if status := p.wait(); status != 1 || !strings.Contains(p.log.all(), "STORE_COPY") {
+		t.Fatalf("an archive in a store's place: exit status %d\n%s", status, p.log.all())
+	}
+	p = next.serve("--restore")
+	var st struct {
+		Ready, Leased, Done int
+		Paused              *struct{ By string }
+	}
+	next.control("/v1/status", &st)
+	if st.Ready != 30 || st.Leased != 0 || st.Done != 0 || st.Paused == nil || st.Paused.By != "restore" {
+		t.Errorf("restored: %+v", st)
+	}
+	next.command("resume", "--by", "olga")
+	next.awaitDone(30)
+	for _, a := range next.sendAll(strings.Join(sent, "\n")) {
+		if a.Event == "" && a.Status != "duplicate" {
+			t.Errorf("sent again: %+v", a)
+		}
+	}
+	p.stop()
+	next.verify()
+	records := next.trail()
+	checkTrail(t, records)
+	events := map[queue.Event]int{}
+	for _, r := range records {
+		events[r.Event]++
+		if r.Event == queue.EventReclaimed && r.Reason != queue.ReclaimRestored {
+			t.Errorf("a lease of the old host ended otherwise: %+v", r)
+		}
+	}
+	if events[queue.EventRestored] != 1 || leased < 3 || events[queue.EventReclaimed] != leased || events[queue.EventDecided] != 30 {
+		t.Errorf("%d were leased; events: %v", leased, events)
+	}
+}
+
+// checkRead reads a copy by every command that reads, as a user who may not write
+// anywhere, with nothing else of the store at hand. The copy is as it was then.
+func (s *site) checkRead(path string) {
+	s.Helper()
+	dir, err := os.MkdirTemp("", "bwcopy")
+	if err != nil {
+		s.Fatal(err)
+	}
+	copied, binary := filepath.Join(dir, "copy.db"), filepath.Join(dir, "breakwater")
+	s.Cleanup(func() { _ = os.Chmod(dir, 0o700); _ = os.RemoveAll(dir) })
+	before, err := os.ReadFile(path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	program, err := os.ReadFile(s.binary)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for name, b := range map[string][]byte{copied: before, binary: program} {
+		if err := os.WriteFile(name, b, 0o500); err != nil {
+			s.Fatal(err)
+		}
+	}
+	who := &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 { // whom no mode keeps out
+		const nobody = 65534
+		who.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		for _, name := range []string{copied, binary, dir} {
+			if err := os.Chown(name, nobody, nobody); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(os.Chmod(copied, 0o400), os.Chmod(dir, 0o500)); err != nil {
+		s.Fatal(err)
+	}
+	for _, line := range []string{
+		"status", "show 1", "why id-1", "keys list", "leases list", "dlq list", "dlq export", "audit verify",
+		"audit export", "audit trace 1", "config history", "doctor", "status --json", "audit verify --json",
+	} {
+		cmd := exec.Command(binary, append(strings.Fields(line), "--file", copied)...)
+		cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, who, []string{"BREAKWATER_CONFIG=/nonexistent"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
+	after, err := os.ReadFile(copied)
+	names, err2 := os.ReadDir(dir)
+	if err != nil || err2 != nil || !bytes.Equal(before, after) || len(names) != 2 {
+		s.Errorf("the copy was changed, or something was left beside it: %v (%v, %v)", names, err, err2)
+	}
 }
