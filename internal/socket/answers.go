@@ -117,7 +117,7 @@ func (a *said) what(name string, value jsontext.Value) error {
 	a.kind, a.settlement.Verb = verbs[name].kind, verbs[name].verb
 	if a.kind == detach {
 		if value.Kind() != jsontext.KindTrue {
-			return fmt.Errorf("%s is not true: %s", name, quote(value))
+			return fmt.Errorf("%s is not true: %s", name, quoteValue(value))
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func (a *said) what(name string, value jsontext.Value) error {
 	}
 	var ok bool
 	if a.settlement.Token, ok = queue.ParseToken(token); !ok {
-		return fmt.Errorf("%s is not a lease's token: %s", name, quote(value))
+		return fmt.Errorf("%s is not a lease's token: %s", name, quoteValue(value))
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func broken(err error) error {
 
 func textOf(name string, value jsontext.Value, limit int) (string, error) {
 	if value.Kind() != jsontext.KindString {
-		return "", fmt.Errorf("%s is not a string: %s", name, quote(value))
+		return "", fmt.Errorf("%s is not a string: %s", name, quoteValue(value))
 	}
 	text := unquoted(value)
 	if len(text) > limit {
@@ -278,14 +278,14 @@ func timeOf(name string, value jsontext.Value) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s is not an RFC 3339 date and time: %s", name, quote(value))
+	return time.Time{}, fmt.Errorf("%s is not an RFC 3339 date and time up to the year %d: %s", name, queue.MaxYear, quoteValue(value))
 }
 
 // numberOf reads a whole number that is not negative, as digits. One that is too large
 // for its type is the largest: each has a limit that is far lower.
 func numberOf(name string, value jsontext.Value) (int64, error) {
 	if strings.Trim(string(value), "0123456789") != "" {
-		return 0, fmt.Errorf("%s is not a whole number from 0 up: %s", name, quote(value))
+		return 0, fmt.Errorf("%s is not a whole number from 0 up: %s", name, quoteValue(value))
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
@@ -301,7 +301,7 @@ func millisecondsOf(name string, value jsontext.Value) (time.Duration, error) {
 
 func routesOf(value jsontext.Value) (queue.RouteSet, error) {
 	if value.Kind() != jsontext.KindBeginArray {
-		return 0, fmt.Errorf("routes is not a list: %s", quote(value))
+		return 0, fmt.Errorf("routes is not a list: %s", quoteValue(value))
 	}
 	var set queue.RouteSet
 	dec := jsontext.NewDecoder(bytes.NewReader(value))
@@ -316,7 +316,7 @@ func routesOf(value jsontext.Value) (queue.RouteSet, error) {
 			route = queue.Route(unquoted(one))
 		}
 		if queue.RouteIndex(route) < 0 {
-			return 0, fmt.Errorf("routes has %s: there are %s", quote(one), routeNames())
+			return 0, fmt.Errorf("routes has %s: there are %s", quoteValue(one), routeNames())
 		}
 		set |= queue.RoutesOf(route)
 	}
@@ -346,6 +346,18 @@ func quote(text []byte) string {
 		return strconv.QuoteToASCII(string(text[:maxQuote])) + "…"
 	}
 	return strconv.QuoteToASCII(string(text))
+}
+
+// quoteValue shows a JSON value: a string by its text, what has no quotes without any.
+func quoteValue(value jsontext.Value) string {
+	switch value.Kind() {
+	case jsontext.KindString:
+		return quote([]byte(unquoted(value)))
+	case jsontext.KindBeginObject, jsontext.KindBeginArray:
+		return quote(value)
+	default:
+		return shorten(string(value))
+	}
 }
 
 // shorten keeps the beginning of a text.

@@ -204,7 +204,7 @@ func (s *said) answer() queue.Answer {
 	case queue.Hold:
 		until, ok := queue.ParseTime(s.text(saidHold))
 		if !ok {
-			s.fault("hold is not an RFC 3339 date and time: %s", shown(s.values[saidHold]))
+			s.fault("hold is not an RFC 3339 date and time up to the year %d: %s", queue.MaxYear, shown(s.values[saidHold]))
 			a.Verb = queue.Retry
 		}
 		a.Until = until
