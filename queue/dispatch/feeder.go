@@ -23,8 +23,9 @@ type feeder struct {
 	first, round int
 	// due is when time alone changes what can be claimed, as the last claim said.
 	due time.Time
-	// firstSeat is the consumer that is asked for first.
-	firstSeat int
+	// firstSeat is the consumer that is asked for first; dry counts the claims that
+	// have found nothing for anybody, in a row, since the feeder last waited.
+	firstSeat, dry int
 }
 
 // claimant is who work is claimed for.
@@ -40,6 +41,7 @@ func (f *feeder) run(stop context.Context) {
 		if pause == 0 {
 			continue
 		}
+		f.dry = 0
 		timer := time.NewTimer(pause)
 		select {
 		case <-f.r.wake:
@@ -71,7 +73,7 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 	}
 	res, err := r.store.Claim(stop, queue.ClaimRequest{Now: now, Wants: a.wants})
 	if err != nil {
-		a.seated(nil, now)
+		f.seated(&a, nil, now)
 	}
 	switch {
 	case errors.Is(err, queue.ErrNoRoom):
@@ -87,7 +89,10 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 	}
 	f.due = res.Next
 	filled := a.handOut(r, res.Deliveries)
-	filled = a.seated(&res, now) || filled
+	if f.dry++; a.all > 0 {
+		f.dry = 0
+	}
+	filled = f.seated(&a, &res, now) || filled
 	if res.More || filled || f.others(&a) {
 		return 0
 	}
@@ -122,7 +127,8 @@ type asking struct {
 	left    int        // of prefetch
 	able    int        // workers with room
 	asked   int        // those of them that were asked for
-	given   int        // deliveries that came of it
+	given   int        // deliveries to workers that came of it
+	all     int        // those to consumers too
 	halved  bool       // somebody had one place, and was asked for one kind of handler only
 }
 
@@ -146,6 +152,7 @@ func (a *asking) handOut(r *Runner, all [][]queue.Delivery) (filled bool) {
 		if len(deliveries) == 0 {
 			continue
 		}
+		a.all += len(deliveries)
 		if _, is := a.to[i].(*worker); is {
 			a.given += len(deliveries)
 			filled = filled || a.probing[i] == nil && len(deliveries) == a.wants[i].Max
@@ -171,7 +178,9 @@ func (f *feeder) ask(now time.Time) asking {
 	r := f.r
 	s := r.settings.Load()
 	a := asking{left: s.Prefetch}
-	f.probe(&a, s, now)
+	if f.dry == 0 { // else it was asked for just now, and must not take the place of the others
+		f.probe(&a, s, now)
+	}
 	workers := r.crew.fed()
 	for _, w := range workers {
 		if w.thirsty() {

@@ -121,45 +121,37 @@ func (a *asking) addConsumer(at *seat, left queue.RouteSet, spilled *[len(queue.
 
 // seated ends the claims of the consumers that were asked for; res is nil when the
 // store has refused. It reports whether it is worth asking again at once.
-func (a *asking) seated(res *queue.ClaimResult, now time.Time) (again bool) {
+func (f *feeder) seated(a *asking, res *queue.ClaimResult, now time.Time) (again bool) {
 	for i := range a.offered {
 		o := &a.offered[i]
 		room := o.endClaim()
 		if res == nil {
 			continue
 		}
-		got, filled := 0, false
+		filled := false
 		for n := o.from; n < o.to; n++ {
-			got += len(res.Deliveries[n])
 			filled = filled || a.wants[n].Full(len(res.Deliveries[n]), lineBytes(res.Deliveries[n]))
 		}
-		again = o.noteRoom(room, got, filled, res.More, now) || again
+		again = f.noteRoom(o, room, filled, res.More, now) || again
 	}
 	return again
 }
 
 // noteRoom notes how a consumer stands after a claim: full since when, or with room to
 // spare. It reports whether there may be more for it at once.
-func (o *offered) noteRoom(room, got int, filled, more bool, now time.Time) (again bool) {
-	if got > 0 || !o.halved {
-		o.halves = 0
-	}
+//
+// Where it was asked for one of its routes only, the next claim asks for the other one.
+// That two claims in a row have found nothing ends it for all: counted for each by
+// itself, two consumers could keep each other asking for ever.
+func (f *feeder) noteRoom(o *offered, room int, filled, more bool, now time.Time) (again bool) {
 	switch {
 	case room == 0:
 		if o.fullSince.IsZero() {
 			o.fullSince = now
 		}
-		return false
-	case filled:
+	case filled, o.halved && f.dry < len(queue.Routes):
 		return true
-	case o.halved:
-		o.halves++
-		if o.halves < len(queue.Routes) {
-			return true
-		}
-		o.halves = 0
-	}
-	if !more {
+	case !more:
 		o.fullSince = time.Time{}
 	}
 	return false

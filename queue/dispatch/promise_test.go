@@ -36,30 +36,42 @@ func TestPromise(t *testing.T) {
 	warmUp(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := drawDay(rt)
-		d.liveOn(t, rt, "memstore", func(*testing.T) queue.Store { return memstore.New(memstore.Options{}) })
-		if d.salt%20 > 0 {
-			return
+		d.liveOn(t, rt, false)
+		if d.salt%20 == 0 {
+			d.liveOn(t, rt, true)
 		}
-		d.liveOn(t, rt, "boltstore", func(t *testing.T) queue.Store {
-			s, err := boltstore.Open(boltstore.Options{Path: filepath.Join(t.TempDir(), "day.db")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		})
 	})
 }
 
 // liveOn lives the day in a bubble of its own, on a new store.
-func (d *day) liveOn(t *testing.T, rt *rapid.T, name string, open func(*testing.T) queue.Store) {
+func (d *day) liveOn(t *testing.T, rt *rapid.T, onDisk bool) {
 	var found []string
 	synctest.Test(t, func(t *testing.T) {
-		d.live(t, open(t))
+		d.path = ""
+		if onDisk {
+			d.path = filepath.Join(t.TempDir(), "day.db")
+		}
+		d.live(t)
 		found = d.found
 	})
 	for _, what := range found {
-		rt.Errorf("%s: %s", name, what)
+		rt.Errorf("on disk %v: %s", onDisk, what)
 	}
+}
+
+// open opens the store, and is the first to speak to it.
+func (d *day) open() queue.Store {
+	s := queue.Store(memstore.New(memstore.Options{}))
+	if d.path != "" {
+		var err error
+		if s, err = boltstore.Open(boltstore.Options{Path: d.path}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if _, err := s.Start(context.Background(), queue.StartRequest{Now: time.Now(), Policy: d.policy}); err != nil {
+		d.t.Fatal(err)
+	}
+	return s
 }
 
 // warmUp has the coders of the trail made, which there are once in a process: they
@@ -102,6 +114,7 @@ type day struct {
 	salt   int
 
 	t       *testing.T
+	path    string // of the store; "": in memory
 	store   witness
 	runner  *Runner
 	stop    context.CancelFunc
@@ -133,14 +146,12 @@ func drawDay(rt *rapid.T) *day {
 }
 
 // live lives the day.
-func (d *day) live(t *testing.T, s queue.Store) {
+func (d *day) live(t *testing.T) {
 	d.t, d.found = t, nil
 	d.people, d.running = map[string]*person{}, map[string]int{}
 	d.nth, d.calm, d.kind = 0, false, [len(queue.Routes)]int{0, 2}
+	s := d.open()
 	d.store = witness{s, newWorld(s)}
-	if _, err := s.Start(t.Context(), queue.StartRequest{Now: time.Now(), Policy: d.policy}); err != nil {
-		t.Fatal(err)
-	}
 	d.options = usual()
 	d.options.Store, d.options.Settings.Policy, d.options.Settings.Lease = d.store, d.policy, 3*time.Second
 	d.options.Settings.DrainTimeout = time.Second
@@ -314,11 +325,24 @@ func (d *day) do(s *step) {
 	case "revoke":
 		d.revoke(s, op)
 	case "restart":
-		if s.a%4 == 0 {
-			d.end()
-			d.begin()
+		if s.a%2 == 0 {
+			d.restart()
 		}
 	}
+}
+
+// restart drains, opens the store again if it is on a disk, and goes on.
+func (d *day) restart() {
+	d.end()
+	d.settle()
+	if d.path != "" {
+		d.must(d.store.Close())
+		d.store.Store = d.open()
+		d.store.w.inner = d.store.Store
+		d.store.w.restarted()
+		d.options.Store = d.store
+	}
+	d.begin()
 }
 
 func (d *day) must(err error) {

@@ -27,11 +27,10 @@ type Session struct {
 	bell signal        // there may be something to tell
 	over chan struct{} // closed when it is left
 
-	// The feeder's: since when it has had no room for all that there is for it, whose
-	// turn it is of its routes, and how often in a row one of them was not asked for.
+	// The feeder's: since when it has had no room for all that there is for it, and whose
+	// turn it is of its routes.
 	fullSince time.Time
 	turn      int
-	halves    int
 
 	mu        sync.Mutex
 	left      bool          // it is over

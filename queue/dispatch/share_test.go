@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"breakwater/partition"
@@ -138,6 +139,36 @@ func TestShares(t *testing.T) {
 		if c.has() != "c1" {
 			t.Errorf("holds %s", c.has())
 		}
+	})
+}
+
+// Two consumers with one place each, and different slots for their two routes, are asked
+// for one route and then for the other. That the one came in between must not make
+// each the reason to ask for the other again.
+func TestShares_an_idle_feeder_rests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := hosted(t, func(o *Options) { o.Handlers = map[queue.Route]any{} })
+		g.attach(attachment("one", 1))
+		g.attach(attachment("a", 1, queue.Routes[:]...))
+		synctest.Wait()
+		g.store.on(func(verb string) error {
+			if verb == "claim" && g.store.count("claim") > 1000 {
+				return queue.ErrClosed // a test that fails, not one that hangs
+			}
+			return nil
+		})
+		came := make(chan *guest)
+		g.store.after("claim", func() {
+			go func() { came <- g.attach(attachment("b", 1, queue.Routes[:]...)) }()
+			<-time.After(time.Millisecond)
+		})
+		g.Wake()
+		<-came
+		pass(time.Second)
+		if n := g.store.count("claim"); n > 20 {
+			t.Errorf("%d claims, and there was nothing to do", n)
+		}
+		g.store.on(nil)
 	})
 }
 

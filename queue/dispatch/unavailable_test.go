@@ -193,3 +193,33 @@ func (g *rig) exceptions() []queue.Exception {
 	}
 	return list
 }
+
+// A probe for which there is no message must not take the only place that prefetch has,
+// again and again: others could not work, and the feeder would never rest.
+func TestUnavailable_a_probe_without_a_message_leaves_room(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usual()
+		o.Settings.Prefetch = 1
+		g := open(t, o, func(context.Context, *queue.Delivery) queue.Answer { return queue.Unavailable("down", 0) })
+		g.rewire(o, map[queue.Route]any{queue.RouteReview: g.seen, queue.AutoResolve: &recording{}}).begin()
+		g.submit("a1@A")
+		synctest.Wait()
+		if _, err := g.store.HoldKeys(t.Context(), queue.Action{Now: time.Now(), By: "op"}, []string{"A"}); err != nil {
+			t.Fatal(err)
+		}
+		before := g.store.count("claim")
+		g.store.on(func(verb string) error {
+			if verb == "claim" && g.store.count("claim") > before+1000 {
+				return queue.ErrClosed // a test that fails, not one that hangs
+			}
+			return nil
+		})
+		pass(10 * time.Second) // the probe is due
+		g.submit("b1@B=0", "c1@C=0")
+		pass(time.Second)
+		if st, n := g.status(), g.store.count("claim")-before; st.Done != 2 || n > 100 {
+			t.Errorf("%+v after %d claims", st, n)
+		}
+		g.store.on(nil)
+	})
+}

@@ -67,6 +67,7 @@ type phase struct {
 	since    uint64    // and when that began
 	token    queue.Token
 	owner    queue.Owner
+	length   time.Duration
 	deadline time.Time
 	replayed bool // open again by a replay
 }
@@ -242,7 +243,7 @@ func (w *world) lease(d *queue.Delivery, o queue.Owner, in span, now time.Time) 
 	for _, other := range w.key(m.key).messages {
 		w.placeOf(other)
 	}
-	p := phase{span: in, is: lentOut, at: time.Now(), claim: w.claims, since: in.from, token: d.Token, owner: o, deadline: d.Deadline}
+	p := phase{span: in, is: lentOut, at: time.Now(), claim: w.claims, since: in.from, token: d.Token, owner: o, length: d.Deadline.Sub(now), deadline: d.Deadline}
 	m.history = append(m.history, p)
 	w.later(func() { w.checkClaim(m, &p, now) })
 }
@@ -313,6 +314,21 @@ func (w *world) checkPrefetch(o queue.Owner, at uint64) {
 
 func holdsForSure(may []phase, o queue.Owner) bool {
 	return len(may) > 0 && !slices.ContainsFunc(may, func(p phase) bool { return p.is != lentOut || p.owner != o })
+}
+
+// restarted is what a start of the store does while nobody is at work: the leases of
+// consumers run anew, and who has put a key back may have it again.
+func (w *world) restarted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.messages {
+		for i := range m.history {
+			m.history[i].deadline = time.Now().Add(m.history[i].length)
+		}
+	}
+	for _, k := range w.keys {
+		k.waits = slices.DeleteFunc(k.waits, func(a wait) bool { return a.owner != queue.Owner{} })
+	}
 }
 
 func (v witness) Settle(ctx context.Context, r queue.SettleRequest) ([]queue.SettleResult, error) {
@@ -420,7 +436,7 @@ func (v witness) Extend(ctx context.Context, r queue.ExtendRequest) ([]queue.Ext
 			continue
 		}
 		p := may[n]
-		p.span, p.at, p.deadline = in, time.Now(), res[i].Deadline
+		p.span, p.at, p.length, p.deadline = in, time.Now(), r.Lease, res[i].Deadline
 		m.history = append(m.history, p)
 	}
 	return res, err
