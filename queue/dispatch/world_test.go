@@ -231,7 +231,7 @@ func (v witness) Claim(ctx context.Context, r queue.ClaimRequest) (queue.ClaimRe
 			v.w.lease(&deliveries[n], r.Wants[i].Owner, in, r.Now)
 		}
 		if len(deliveries) > 0 {
-			v.w.later(func() { v.w.checkPrefetch(r.Wants[i].Owner, in.to+1) })
+			v.w.later(func() { v.w.checkPrefetch(r.Wants[i].Owner, in.to+1, r.Now) })
 		}
 	}
 	return res, err
@@ -295,15 +295,16 @@ func (w *world) hadSince(k *seenKey, a *wait, before uint64) bool {
 	return a.had
 }
 
-// checkPrefetch counts what a consumer has for sure.
-func (w *world) checkPrefetch(o queue.Owner, at uint64) {
+// checkPrefetch counts what a consumer has for sure. A lease that is over and was not
+// taken back yet is nothing that it has.
+func (w *world) checkPrefetch(o queue.Owner, at uint64, clock time.Time) {
 	most, is := w.prefetch[o]
 	if !is || o.Kind != queue.Consumer {
 		return
 	}
 	n, now := 0, span{at, at}
 	for _, m := range w.messages {
-		if holdsForSure(possible(m.history, now), o) {
+		if holdsForSure(possible(m.history, now), o, clock) {
 			n++
 		}
 	}
@@ -312,8 +313,10 @@ func (w *world) checkPrefetch(o queue.Owner, at uint64) {
 	}
 }
 
-func holdsForSure(may []phase, o queue.Owner) bool {
-	return len(may) > 0 && !slices.ContainsFunc(may, func(p phase) bool { return p.is != lentOut || p.owner != o })
+func holdsForSure(may []phase, o queue.Owner, clock time.Time) bool {
+	return len(may) > 0 && !slices.ContainsFunc(may, func(p phase) bool {
+		return p.is != lentOut || p.owner != o || p.deadline.Before(clock)
+	})
 }
 
 // restarted is what a start of the store does while nobody is at work: the leases of
