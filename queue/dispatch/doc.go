@@ -12,8 +12,9 @@
 //	   └────► Next    Answer ──► store.Settle     session.go, answer.go: consumers, at their own pace
 //
 // Beside them run the keeper of leases (leases.go: renews what the workers hold,
-// takes back what expired) and the watch (watch.go: CONSUMER_LAG, readiness). A
-// consumer has no goroutine here: its connection's call Next and Answer.
+// takes back what expired), the watch (watch.go: CONSUMER_LAG, readiness) and
+// retention (expire.go: forgets keys and trims the trail). A consumer has no
+// goroutine here: its connection's call Next and Answer.
 //
 // # Back-pressure
 //

@@ -30,7 +30,6 @@ type feeder struct {
 
 // claimant is who work is claimed for.
 type claimant interface {
-	owner() queue.Owner
 	give([]queue.Delivery)
 }
 

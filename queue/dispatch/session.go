@@ -144,9 +144,6 @@ func (s *Session) record(e queue.Event, reason string, detail any) queue.Record 
 	return queue.Record{Event: e, TS: s.r.now(), Worker: s.a.Owner.Name, Reason: reason, Detail: text, Peer: &s.a.Peer}
 }
 
-// owner is the consumer as the store knows it.
-func (s *Session) owner() queue.Owner { return s.a.Owner }
-
 // Next returns what the consumer is to be told next, as soon as there is something.
 // The error is that of ctx, ErrDetached, or the store's failure. One goroutine may ask
 // at a time.

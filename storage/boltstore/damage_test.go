@@ -28,7 +28,7 @@ import (
 // bucket, and from which seed (0: a new one, which is printed).
 var (
 	damageRounds = flag.Int("damage", 24, "random positions in TestDamage and TestCut")
-	damageSeed   = flag.Uint64("damage.seed", 0, "seed of TestDamage")
+	damageSeed   = flag.Uint64("damage.seed", 0, "seed of TestDamage and TestDamaged_is_one_message")
 )
 
 // specimen is a store that has something of everything, closed: its file, what a
@@ -379,18 +379,23 @@ func (sp *specimen) deliver(t testing.TB, path string) (delivered int) {
 	return delivered
 }
 
+// damageDice are what a test rolls that spoils files; the log has what repeats it.
+func damageDice(t *testing.T, stream uint64) *rand.Rand {
+	seed := *damageSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-damage.seed=%d", seed)
+	return rand.New(rand.NewPCG(seed, stream))
+}
+
 // TestDamage changes one byte of a file, at random positions of it and of each bucket.
 // Whatever a reader would find different is found by a verification, and is never
 // handed out. A byte that nobody reads (free pages, room in pages, the older meta page)
 // changes nothing, and is no finding.
 func TestDamage(t *testing.T) {
 	sp := newSpecimen(t)
-	seed := *damageSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-damage.seed=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := damageDice(t, 3)
 	path := filepath.Join(t.TempDir(), "copy.db")
 	if found, same := sp.lay(t, path, sp.body); len(found) > 0 || !same {
 		t.Fatalf("the specimen itself: %q, %v", found, same)

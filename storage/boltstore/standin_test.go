@@ -24,12 +24,7 @@ import (
 // before it, and nothing else.
 func TestDamaged_is_one_message(t *testing.T) {
 	sp := newSpecimen(t)
-	seed := *damageSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-damage.seed=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 5))
+	rng := damageDice(t, 5)
 	path := filepath.Join(t.TempDir(), "breakwater.db")
 	sp.write(t, path, sp.body)
 	sound := worked(t, path, nil)

@@ -117,9 +117,8 @@ func (e *Entry) check() error {
 type record []byte
 
 const (
-	recordFixed = 51                                    // bytes up to and including the state
-	recordTail  = 13                                    // bytes of the bracketed part, less the outcome
-	recordMax   = recordFixed + recordTail + MaxOutcome // bytes of the longest record
+	recordFixed = 51 // bytes up to and including the state
+	recordTail  = 13 // bytes of the bracketed part, less the outcome
 
 	stateByte  = recordFixed - 1
 	stateMask  = 0x0f
