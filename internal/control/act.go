@@ -76,17 +76,17 @@ func (s *Server) reload(x *exchange) error {
 	if s.o.Reload == nil {
 		return absent("reload its configuration")
 	}
-	reasons, err := s.o.Reload(x.r.Context(), a)
+	r, err := s.o.Reload(x.r.Context(), a)
 	if err != nil {
 		return err
 	}
-	s.tell(x, &a, "refused", len(reasons))
-	if len(reasons) > 0 {
+	s.tell(x, &a, "refused", len(r.Refused))
+	if len(r.Refused) > 0 {
 		return &problem{status: http.StatusUnprocessableEntity, code: queue.CodeUsage,
 			detail:  "the configuration was refused; the one before stays in force",
-			reasons: reasons, hint: `"breakwater config check" says the same without a reload`}
+			reasons: r.Refused, hint: r.Hint}
 	}
-	return x.ok(api.ReloadState{Reloaded: true})
+	return x.ok(api.ReloadState{Reloaded: true, File: r.File, Changed: append([]string{}, r.Changed...)})
 }
 
 // holdKeys makes keys wait, releaseKeys undoes that and nothing else.

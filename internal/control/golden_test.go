@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 	c, store := newClock(), newStore(t)
 	world(t, store, c)
 	draining := false
-	reasons := []string{"config.hcl:3: queue.prefetch: 0 is less than 1"}
+	reloads := 0
 	r := serve(t, Options{
 		Store: store, Version: "1.2.3", Started: start, Now: c.Now,
 		Ready: func(st *queue.StoreStatus, _ time.Time) Readiness {
@@ -81,9 +81,16 @@ func TestGolden(t *testing.T) {
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "breakwater_x 1") }),
 		Policy:  func() queue.Policy { return queue.Policy{MaxDeliveries: 5} },
 		Drain:   func(queue.Action) { draining = true },
-		Reload: func(context.Context, queue.Action) ([]string, error) {
-			defer func() { reasons = nil }()
-			return reasons, nil
+		Reload: func(context.Context, queue.Action) (r Reloaded, err error) {
+			switch reloads++; reloads {
+			case 1:
+				r.Refused = []string{"config.hcl:3: queue.prefetch: 0 is less than 1"}
+			case 2:
+				r.Refused, r.Hint = []string{"metrics.listen changes only at a restart"}, "restart breakwater"
+			case 3:
+				r.File, r.Changed = "/etc/breakwater/config.hcl", []string{"log.level", "queue.prefetch"}
+			}
+			return r, nil
 		},
 		Archive: func(_ context.Context, a queue.Action, dest string) (api.Archive, error) {
 			refused := map[string]*Refused{

@@ -147,10 +147,10 @@ type Options struct {
 	Metrics http.Handler
 
 	// Drain begins the drain, as a signal does, and returns at once. Reload reads the
-	// configuration again: reasons are why it was refused, with the old one still in
-	// force; an error means that it could not be tried. Nil ones are answered 501.
+	// configuration again; an error means that it could not be tried. Nil ones are
+	// answered 501.
 	Drain  func(a queue.Action)
-	Reload func(ctx context.Context, a queue.Action) (reasons []string, err error)
+	Reload func(ctx context.Context, a queue.Action) (Reloaded, error)
 
 	// Archive makes an archive of the store at dest, or nothing; Archiving says how far
 	// it is. Nil ones: there is no such thing.
@@ -173,4 +173,14 @@ func (o Options) withDefaults() (Options, error) {
 		o.Ready = func(*queue.StoreStatus, time.Time) Readiness { return Readiness{} }
 	}
 	return o, nil
+}
+
+// Reloaded is what became of a reload: which file was read (absolute; "" if this
+// process was started without one) and which keys changed by it, or the reasons why it
+// was refused, with the old configuration still in force.
+type Reloaded struct {
+	File    string
+	Changed []string
+	Refused []string
+	Hint    string // of the refused: what to do about it, if that is known
 }

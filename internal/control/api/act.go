@@ -17,9 +17,12 @@ type DrainState struct {
 	Draining bool `json:"draining"`
 }
 
-// ReloadState is the answer to a reload that was taken.
+// ReloadState is the answer to a reload that was taken: the file that was read, by its
+// absolute path, and the keys that changed by it, sorted ("queue.prefetch").
 type ReloadState struct {
-	Reloaded bool `json:"reloaded"`
+	Reloaded bool     `json:"reloaded"`
+	File     string   `json:"file,omitzero"` // absent: breakwater was started without one, built-in values are in force
+	Changed  []string `json:"changed"`
 }
 
 // LettersAct is the body of replay and discard. With DryRun nothing is changed, and
