@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,8 @@ type signedHeads struct {
 	f    *os.File
 	read chan checkpoint.Entry // what is left of the file
 	fail chan error
-	stop chan struct{}
+	ctx  context.Context // of the reading
+	stop context.CancelFunc
 	part []checkpoint.Entry // of the verification under way
 
 	Checked        int             `json:"checked"`    // whose signature is good
@@ -77,28 +79,44 @@ func signedOf(c *ucli.Context) (*signedHeads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoints: %w", err)
 	}
-	s := &signedHeads{
-		path: path, keys: keys, f: f, Contradictions: []contradiction{},
-		read: make(chan checkpoint.Entry), fail: make(chan error, 1), stop: make(chan struct{}),
-	}
-	go s.scan()
-	return s, nil
+	return readSigned(c.Context, path, f, keys), nil
 }
 
-// errStopped ends a scan that nobody wants any more.
-var errStopped = errors.New("stopped")
+// readSigned begins to read checkpoints, until the file or ctx ends or nobody wants more.
+func readSigned(ctx context.Context, path string, f *os.File, keys *checkpoint.Keys) *signedHeads {
+	s := &signedHeads{
+		path: path, keys: keys, f: f, Contradictions: []contradiction{},
+		read: make(chan checkpoint.Entry), fail: make(chan error, 1),
+	}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	context.AfterFunc(s.ctx, func() { _ = f.Close() }) // which ends a read of a pipe where nobody writes
+	go s.scan()
+	return s
+}
 
 // scan reads the file and hands over what it finds.
 func (s *signedHeads) scan() {
 	defer close(s.read)
-	s.fail <- checkpoint.Read(s.f, s.keys, func(e checkpoint.Entry) error {
+	err := checkpoint.Read(s, s.keys, func(e checkpoint.Entry) error {
 		select {
 		case s.read <- e:
 			return nil
-		case <-s.stop:
-			return errStopped
+		case <-s.ctx.Done():
+			return s.ctx.Err()
 		}
 	})
+	if s.ctx.Err() != nil {
+		err = &failure{status: exitFailed, err: errors.New("interrupted"), hint: "nothing was verified"}
+	}
+	s.fail <- err
+}
+
+// Read reads the file, until it is stopped: the file may have no end.
+func (s *signedHeads) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.f.Read(b)
 }
 
 // close ends the reading.
@@ -106,10 +124,9 @@ func (s *signedHeads) close() {
 	if s == nil {
 		return
 	}
-	close(s.stop)
+	s.stop()
 	for range s.read { // until scan has left
 	}
-	_ = s.f.Close() // read only
 }
 
 // next returns the heads for the next verification, and whether there may be more for
