@@ -267,8 +267,8 @@ func TestKeys_are_refused_in_words(t *testing.T) {
 		"nothing does not exist":                       keys(filepath.Join(dir, "nothing")),
 		`prose: "no key" is no public key`:             keys(file("prose", "no key\n", 0o600)),
 		"blank holds no key":                           keys(file("blank", "# none\n\n", 0o600)),
-		"the name of a key has 1 to 128":               checkName("two words"),
-		"the name of a key has 1 to 128 visible ASCII": checkName("a+b"),
+		"the name of a key has 1 to 128":               CheckName("two words"),
+		"the name of a key has 1 to 128 visible ASCII": CheckName("a+b"),
 	} {
 		var k *KeyError
 		if !errors.As(err, &k) || !strings.Contains(err.Error(), want) {

@@ -42,7 +42,7 @@ func keyErrorf(hint, format string, args ...any) error {
 // Generate makes a key of this name: the private one, and the public one that checks
 // its signatures, each as one line of text without its end.
 func Generate(name string) (secret, public string, err error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return "", "", err
 	}
 	secret, public, err = note.GenerateKey(rand.Reader, name)
@@ -52,9 +52,9 @@ func Generate(name string) (secret, public string, err error) {
 	return secret, public, nil
 }
 
-// checkName wants a name that signed notes can carry, and every log and terminal:
+// CheckName wants a name that signed notes can carry, and every log and terminal:
 // visible ASCII, no plus signs.
-func checkName(name string) error {
+func CheckName(name string) error {
 	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '+' }
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, bad) {
 		return keyErrorf("like branch-7.example.com/breakwater", "the name of a key has 1 to %d visible ASCII characters and no plus signs", maxName)

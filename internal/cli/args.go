@@ -115,13 +115,20 @@ func (r *reading) flag(words []string) ([]string, error) {
 	return nil, r.unknown("flag", "--"+name, known)
 }
 
+// at is what an error begins with: the command, below the program, which says itself.
+func (r *reading) at() string {
+	if len(r.path) == 1 {
+		return ""
+	}
+	return strings.Join(r.path, " ") + ": "
+}
+
 // unknown is the error for a word that nobody knows.
 func (r *reading) unknown(what, word string, known []string) error {
-	path := strings.Join(r.path, " ")
 	if near := nearest(word, known); near != "" {
-		return r.usage("%s: there is no %s %q; is %q meant?", path, what, word, near)
+		return r.usage("%sthere is no %s %q; is %q meant?", r.at(), what, word, near)
 	}
-	return r.usage("%s: there is no %s %q", path, what, word)
+	return r.usage("%sthere is no %s %q", r.at(), what, word)
 }
 
 // incomplete is the error for a command that is nothing without a subcommand.
@@ -130,7 +137,7 @@ func (r *reading) incomplete() error {
 	if r.command != nil {
 		commands = r.command.Subcommands
 	}
-	return r.usage("%s: a command is missing; there are %s", strings.Join(r.path, " "), strings.Join(commandNames(commands), ", "))
+	return r.usage("%sa command is missing; there are %s", r.at(), strings.Join(commandNames(commands), ", "))
 }
 
 // usage is a usage error whose hint names the page of the command.

@@ -43,16 +43,16 @@ func TestArrange(t *testing.T) {
 
 func TestArrange_refuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"prog":                  "prog: a command is missing; there are show, list",
+		"prog":                  "a command is missing; there are show, list",
 		"prog list":             "prog list: a command is missing; there are hold",
 		"prog list --json":      "prog list: a command is missing; there are hold",
-		"prog shwo":             `prog: there is no command "shwo"; is "show" meant?`,
-		"prog zzz":              `prog: there is no command "zzz"`,
+		"prog shwo":             `there is no command "shwo"; is "show" meant?`,
+		"prog zzz":              `there is no command "zzz"`,
 		"prog list hlod":        `prog list: there is no command "hlod"; is "hold" meant?`,
 		"prog show --reason x":  `prog show: there is no flag "--reason"`,
 		"prog list hold --reas": `prog list hold: there is no flag "--reas"; is "--reason" meant?`,
 		"prog show 1 --since":   "the flag --since needs a value",
-		"prog --key show":       `prog: there is no flag "--key"`,
+		"prog --key show":       `there is no flag "--key"`,
 	} {
 		_, err := arrange(tree(), strings.Fields(in))
 		f, ok := err.(*failure)
@@ -193,7 +193,7 @@ func TestRun_prints_nowhere_else(t *testing.T) {
 	printed, _ := os.ReadFile(out.Name())
 	said, _ := os.ReadFile(complaints.Name())
 	if len(printed) > 0 || !slices.Equal(strings.Split(string(said), "\n"), []string{
-		`breakwater: error: breakwater: there is no command "nothing"`, `hint: see "breakwater --help"`, "",
+		`breakwater: error: there is no command "nothing"`, `hint: see "breakwater --help"`, "",
 	}) {
 		t.Errorf("stdout %q, stderr %q", printed, said)
 	}

@@ -15,7 +15,7 @@ import (
 
 func (e *env) auditCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "audit", Usage: "prove, export and follow what happened",
+		Name: "audit", Usage: "verify, export and follow the trail, and make a key that signs it",
 		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand(), e.keygenCommand()},
 	}
 }

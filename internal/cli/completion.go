@@ -65,7 +65,8 @@ values of flags that take one of a few words.`,
 			scripts := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
 			script, ok := scripts[c.Args().First()]
 			if !ok {
-				return usageFor(c, "the shell must be %s", strings.Join(shells, ", "))
+				last := len(shells) - 1
+				return usageFor(c, "the shell must be %s or %s", strings.Join(shells[:last], ", "), shells[last])
 			}
 			return write(e.Stdout, []byte(script))
 		},

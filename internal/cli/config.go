@@ -147,7 +147,7 @@ func (e *env) config(c *ucli.Context) (config.Config, error) {
 	n := len(problems.List) + problems.Omitted
 	return cfg, &failure{
 		status: exitUsage, err: fmt.Errorf("%s: the configuration has %d %s", fileName(path), n, plural(n, "problem", "problems")),
-		hint: `"breakwater config check" lists them again`,
+		hint: `"breakwater --config ` + shellWord(path) + ` config check" lists them again`,
 	}
 }
 

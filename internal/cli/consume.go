@@ -31,7 +31,9 @@ once, never two of one partition key. SIGTERM and ctrl-c let what runs finish, a
 second one cuts it off; what was not begun is put back. When CMD is not available
 (exit status 69, 77, 78, or it cannot be started) the exception is put back
 uncounted, all others with it, and it is tried again after 1 s, 2 s, 4 s … at most a
-minute. At the end a summary is printed. Without --env CMD has PATH and BREAKWATER_…
+minute. A CMD that is not there at the beginning is wrong usage. Exit status 0 settles
+the exception as DONE, unless the first line of stdout is an answer: any other text is
+ignored. At the end a summary is printed. Without --env CMD has PATH and BREAKWATER_…
 only.
 
 Without CMD it is a filter: each exception that is handed out is one line on stdout,
@@ -46,17 +48,17 @@ what was not answered is put back.`,
 				"2  wrong usage or configuration, or breakwater refuses what is asked for",
 				"3  without CMD: an answer was refused or not understood, and changed nothing",
 			},
-			"breakwater consume --name post-journal --routes AUTO_RESOLVE -- /usr/local/bin/post-journal",
+			"breakwater consume --name post-journal --routes ROUTE_REVIEW -- /usr/local/bin/post-journal",
 			"breakwater consume --name alice --by alice --lease-timeout 10m",
 			"breakwater consume --name ui-1 --prefetch 16 <answers | review-tool >answers"),
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "name", Usage: "attach as `NAME`; required. The trail shows it; who attaches under it later, as the same user, has its leases"},
 			&ucli.StringFlag{Name: "routes", Usage: "take only these `ROUTES`, separated by commas"},
-			&ucli.IntFlag{Name: "prefetch", Usage: "have at most `N` exceptions at once", Value: 1},
+			&ucli.IntFlag{Name: "prefetch", Usage: "have at most `N` exceptions at once; default 1", Value: 1},
 			&ucli.DurationFlag{Name: "lease-timeout", Usage: "have each for `TIME` (30s, 10m); default queue.lease_timeout_ms"},
-			&ucli.StringFlag{Name: "by", Usage: "record `WHO` as the one who decided, where the answer does not say"},
+			&ucli.StringFlag{Name: "by", Usage: "record `WHO` as the one who decided, where the answer does not say; default nobody"},
 			&ucli.IntFlag{Name: "max", Usage: "end when `N` exceptions were answered"},
-			&ucli.DurationFlag{Name: "timeout", Usage: "give each run of CMD this `TIME`", Value: config.DefaultHandlerTimeout},
+			&ucli.DurationFlag{Name: "timeout", Usage: "give each run of CMD this `TIME`; default " + config.DefaultHandlerTimeout.String(), Value: config.DefaultHandlerTimeout},
 			&ucli.StringFlag{Name: "env", Usage: "pass the variables `NAMES` on to CMD, separated by commas"},
 			&ucli.StringFlag{Name: "socket", Usage: "attach to the socket at `PATH` instead of the configured one"},
 		},
@@ -135,7 +137,7 @@ func (a *consuming) explain(err error) error {
 	case errors.Is(err, client.ErrNameInUse):
 		return &failure{status: exitFailed, err: err, hint: "end the other consumer, or take another --name"}
 	case errors.Is(err, client.ErrUsage):
-		return &failure{status: exitUsage, err: err, hint: "queue.max_prefetch and queue.max_lease_timeout_ms bound what a consumer may ask for"}
+		return &failure{status: exitUsage, err: err, hint: usageHint(err)}
 	case errors.Is(err, client.ErrRefused):
 		return &failure{status: exitFailed, err: err, hint: `end another consumer, or raise max_connections of socket "consume"`}
 	case errors.Is(err, client.ErrLost):
@@ -144,6 +146,14 @@ func (a *consuming) explain(err error) error {
 		return nil // it was told to end
 	}
 	return err
+}
+
+// usageHint says where to look for what an attachment may ask for.
+func usageHint(err error) string {
+	if strings.Contains(err.Error(), "max_") {
+		return "queue.max_prefetch and queue.max_lease_timeout_ms bound what a consumer may ask for"
+	}
+	return `see "breakwater consume --help"; "breakwater status" lists the routes that are for consumers`
 }
 
 // say tells a person what is not ordinary. There is nowhere else to say it.

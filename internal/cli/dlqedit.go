@@ -318,6 +318,11 @@ func (ed *editing) refused(err error, line []byte) error {
 		return letterError(err, ed.seq)
 	case p.Stale() && f.hint == "":
 		f.hint = fmt.Sprintf(`see "breakwater dlq show %d", and edit it again`, ed.seq)
+	case f.hint == "" && !strings.Contains(p.Hint, "/v1/"):
+		f.hint = p.Hint
+	}
+	if f.hint == "" {
+		f.hint = "nothing was changed: mend what it names, and try it with --dry-run"
 	}
 	return f
 }

@@ -26,7 +26,8 @@ changed or repaired, and nothing waits for a lock.
 "wrong" fails or will fail, or breaks a promise; a "smell" works and is probably not
 meant; a "note" is worth knowing. Only what is wrong changes the exit status: a smell
 asks for a look, not for an alarm. What could not be looked at is listed with the
-reason. With --json each finding has the stable name of its check.
+reason; what is no matter of a copy is left out. With --json each finding has the
+stable name of its check.
 
 A store that is stopped is held while it is read, after an unclean stop for as long as
 it takes to check all of it: breakwater cannot be started meanwhile. Under socket
@@ -72,6 +73,10 @@ func (e *env) doctor(c *ucli.Context) error {
 		return err
 	}
 	report := doctor.Examine(facts)
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		f.Hint = aboutCopy(c.String("file"), f.Hint)
+	}
 	if c.Bool("json") {
 		err = e.printJSON(report)
 	} else {

@@ -190,6 +190,13 @@ func lastStop(ctx context.Context, control *client.Control, started time.Time) (
 	if !found {
 		return false, errors.New("the trail has no record of the start")
 	}
+	q.Event = queue.EventRestored
+	for _, err := range control.Records(ctx, q) {
+		if err != nil {
+			return false, err
+		}
+		clean = true // an archive, or an older file: nobody was killed
+	}
 	return clean, nil
 }
 

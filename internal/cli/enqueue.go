@@ -56,13 +56,13 @@ func (e *env) enqueue(c *ucli.Context) (err error) {
 	}
 	in, size, err := e.inputs(c.Args().Slice())
 	if err != nil {
-		return err
+		return nothingSent(err)
 	}
 	p := &client.Producer{Path: path, Waiting: e.sayWaiting}
 	if name := c.String("receipts"); name != "" {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
-			return fmt.Errorf("open the receipts file: %w", err)
+			return nothingSent(fmt.Errorf("open the receipts file: %w", err))
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		p.Receipt = func(line []byte) error { return write(f, line) }
@@ -77,6 +77,15 @@ func (e *env) enqueue(c *ucli.Context) (err error) {
 		_, _ = fmt.Fprintln(e.Stderr)
 	}
 	return e.summarize(c, res, err)
+}
+
+// nothingSent is the error of a file that is in the way before anything is sent.
+func nothingSent(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return err
+	}
+	return &failure{status: exitFailed, err: err, hint: "nothing was sent: name a file that this user can open, or leave it out"}
 }
 
 // inputs opens the files one after the other, so that many do not need many

@@ -50,6 +50,9 @@ func (e *env) keygen(c *ucli.Context) error {
 		}
 		name = host + "/breakwater"
 	}
+	if err := checkpoint.CheckName(name); err != nil {
+		return keyFailure(c, "name", err)
+	}
 	public, id, err := checkpoint.WriteKey(path, name)
 	if err != nil {
 		return err

@@ -179,7 +179,7 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 	if more {
 		text = []byte("and more: leave --limit out\n")
 	}
-	return write(e.Stdout, append(text, nextText(nextOfKeys(first))...))
+	return write(e.Stdout, append(text, nextText(aboutCopy(c.String("file"), nextOfKeys(first)))...))
 }
 
 // keyName is a key for a column. One that cannot be read is none.

@@ -23,6 +23,18 @@ func nextText(command string) string {
 	return "\nnext: " + oneLine(command) + "\n"
 }
 
+// aboutCopy is a text that names commands, of which those that read then ask the copy
+// at path, as the command did that prints it; "" is no copy.
+func aboutCopy(path, text string) string {
+	if path == "" {
+		return text
+	}
+	for _, name := range []string{"why", "show", "keys list", "dlq list", "leases list", "audit verify"} {
+		text = strings.ReplaceAll(text, "breakwater "+name, "breakwater "+name+" --file "+shellWord(path))
+	}
+	return text
+}
+
 // nextOfStatus is what to look at first, "" if nothing asks for it.
 func nextOfStatus(st *api.Status) string {
 	switch {
@@ -94,8 +106,10 @@ func nextOfWhy(w *api.Why) string {
 			word = "-- " + word
 		}
 		return "breakwater keys release " + word
-	case queue.WhyRetry, queue.WhyHold:
+	case queue.WhyRetry:
 		return "breakwater show " + seq + ", which has each failure"
+	case queue.WhyHold:
+		return "breakwater show " + seq + ", which has the answer that put it off"
 	case queue.WhyLeased:
 		if c.Kind == api.LeaseOfConsumer {
 			return "breakwater leases revoke " + seq + " --reason WHY, if " + c.Owner + " is gone or hangs"

@@ -23,8 +23,9 @@ nothing.`,
 			"breakwater pause --reason \"ledger migration\"", "breakwater pause --by alice --json"),
 		Flags: []ucli.Flag{reasonFlag(), byFlag()},
 		Action: func(c *ucli.Context) error {
-			return e.setPause(c, func(control *client.Control, a api.Act) (api.PauseState, error) {
-				return control.Pause(c.Context, a)
+			return e.setPause(c, func(control *client.Control, a api.Act) (api.PauseState, string, error) {
+				s, err := control.Pause(c.Context, a)
+				return s, "", err
 			})
 		},
 	}
@@ -37,26 +38,32 @@ func (e *env) resumeCommand() *ucli.Command {
 			[]string{status0, status1, status2}, "breakwater resume"),
 		Flags: []ucli.Flag{reasonFlag(), byFlag()},
 		Action: func(c *ucli.Context) error {
-			return e.setPause(c, func(control *client.Control, a api.Act) (api.PauseState, error) {
-				return control.Resume(c.Context, a)
+			return e.setPause(c, func(control *client.Control, a api.Act) (api.PauseState, string, error) {
+				was, unknown := control.Status(c.Context) // only for what to say: it stops no resume
+				s, err := control.Resume(c.Context, a)
+				if unknown == nil && was.Paused == nil {
+					return s, "nothing was paused: claims go on as before\n", err
+				}
+				return s, "claims go on\n", err
 			})
 		},
 	}
 }
 
-func (e *env) setPause(c *ucli.Context, set func(*client.Control, api.Act) (api.PauseState, error)) error {
+// setPause pauses or resumes; set returns what to say if there is no pause then.
+func (e *env) setPause(c *ucli.Context, set func(*client.Control, api.Act) (api.PauseState, string, error)) error {
 	if err := noMoreArgs(c); err != nil {
 		return err
 	}
 	return e.steer(c, func(control *client.Control) error {
-		s, err := set(control, api.Act{By: e.by(c), Reason: c.String("reason")})
+		s, unpaused, err := set(control, api.Act{By: e.by(c), Reason: c.String("reason")})
 		switch {
 		case err != nil:
 			return err
 		case c.Bool("json"):
 			return e.printJSON(s)
 		case s.Paused == nil:
-			return write(e.Stdout, []byte("claims go on\n"))
+			return write(e.Stdout, []byte(unpaused))
 		}
 		return write(e.Stdout, fmt.Appendf(nil, "paused %s\n", oneLine(pauseText(s.Paused))))
 	})

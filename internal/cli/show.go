@@ -77,10 +77,18 @@ func (e *env) each(c *ucli.Context, control *client.Control, name string, do fun
 			}
 		}
 		if err := do(control, seq); err != nil {
-			return err
+			return absentSeq(c, err)
 		}
 	}
 	return nil
+}
+
+// absentSeq says of a number that is no seq what else it may be.
+func absentSeq(c *ucli.Context, err error) error {
+	if !isCode(err, queue.CodeNotFound) || c.Bool("key") || c.Bool("trace") {
+		return err
+	}
+	return &failure{status: exitFailed, err: err, hint: "a number is read as a seq: --key and --trace say that it is something else"}
 }
 
 // seqsOf finds the exceptions that name means; at least one, or an error.

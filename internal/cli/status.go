@@ -45,14 +45,14 @@ edit or replay makes it younger.`,
 				case c.Bool("json"):
 					return e.printJSON(st)
 				}
-				return write(e.Stdout, statusText(&st))
+				return write(e.Stdout, statusText(&st, c.String("file")))
 			})
 		},
 	}
 }
 
-// statusText is the status for people.
-func statusText(st *api.Status) []byte {
+// statusText is the status for people, of the copy at path, if there is one.
+func statusText(st *api.Status, path string) []byte {
 	rows := [][]string{
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
@@ -95,7 +95,7 @@ func statusText(st *api.Status) []byte {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
 			api.LengthText(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
 	}
-	return append(append(text, table(rows)...), nextText(nextOfStatus(st))...)
+	return append(append(text, table(rows)...), nextText(aboutCopy(path, nextOfStatus(st)))...)
 }
 
 // keysText is how many partition keys wait, and what for.
@@ -137,7 +137,11 @@ func riskText(st *api.Status) (text []byte) {
 // routeRows say who works on each route that has anything to say.
 func routeRows(st *api.Status) (rows [][]string) {
 	for _, r := range st.Routes {
-		if !r.InProcess {
+		switch {
+		case r.InProcess:
+		case r.Consumers == 0:
+			rows = append(rows, []string{"route", string(r.Route) + " is for consumers: none is attached"})
+		default:
 			rows = append(rows, []string{"route", fmt.Sprintf("%s is for consumers: %s attached, room for %s more",
 				r.Route, number(r.Consumers), number(r.Room))})
 		}

@@ -34,9 +34,11 @@ stable word in "reason".`,
 			name := c.Args().First()
 			_, isSeq := parseSeq(name)
 			switch {
+			case !c.Args().Present():
+				return usageFor(c, "a seq, partition key, idempotency key or trace id is missing")
 			case c.Bool("partition") && (c.Bool("key") || c.Bool("trace")):
 				return usageFor(c, "--partition, --key and --trace exclude each other")
-			case c.Bool("key") || c.Bool("trace") || isSeq && !c.Bool("partition") || !c.Args().Present():
+			case c.Bool("key") || c.Bool("trace") || isSeq && !c.Bool("partition"):
 				return e.named(c, func(control *client.Control, seq uint64) error { return e.whySeq(c, control, seq) })
 			}
 			if err := checkKey(c, name); err != nil {
@@ -80,11 +82,11 @@ func (e *env) printWhy(c *ucli.Context, w *api.Why) error {
 	if c.Bool("json") {
 		return e.printJSON(w)
 	}
-	return write(e.Stdout, whyText(w))
+	return write(e.Stdout, whyText(w, c.String("file")))
 }
 
-// whyText is the answer for people.
-func whyText(w *api.Why) []byte {
+// whyText is the answer for people, from the copy at path, if there is one.
+func whyText(w *api.Why, path string) []byte {
 	var rows [][]string
 	add := func(name, value string) {
 		if value != "" {
@@ -113,5 +115,5 @@ func whyText(w *api.Why) []byte {
 		}
 		add(name, w.Causes[i].Words)
 	}
-	return append(table(rows), nextText(nextOfWhy(w))...)
+	return append(table(rows), nextText(aboutCopy(path, nextOfWhy(w)))...)
 }

@@ -118,7 +118,7 @@ func manifest(f *Facts, s *sheet) {
 	case !f.File.Marked:
 		s.needless()
 	case !f.File.Manifest:
-		s.find(Note, f.File.Path, "breakwater audit verify --file reads all of it", "it is an archive, and its manifest is not beside it")
+		s.find(Note, f.File.Path, "breakwater audit verify reads all of it", "it is an archive, and its manifest is not beside it")
 	}
 }
 

@@ -36,11 +36,13 @@ func (t Time) MarshalJSON() ([]byte, error) {
 }
 
 // LengthText is a length of time as people say it, on either end: its two largest
-// units, and nothing less than 0s.
+// units (a year has 365 days), and nothing less than 0s.
 func LengthText(d time.Duration) string {
 	d = max(d, 0)
 	days, hours, minutes, seconds := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60, d/time.Second%60
 	switch {
+	case days >= 2*365:
+		return fmt.Sprintf("%dy%dd", days/365, days%365)
 	case days > 0:
 		return fmt.Sprintf("%dd%dh", days, hours)
 	case hours > 0:

@@ -31,6 +31,7 @@ func TestTime(t *testing.T) {
 func TestLengthText(t *testing.T) {
 	for in, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m1s", 3*time.Hour + 4*time.Minute: "3h4m", 49 * time.Hour: "2d1h",
+		729*24*time.Hour + time.Hour: "729d1h", 62852 * 24 * time.Hour: "172y72d",
 	} {
 		if got := LengthText(in); got != want {
 			t.Errorf("LengthText(%v) = %s, want %s", in, got, want)
