@@ -331,6 +331,7 @@ func TestArchive_cut_off(t *testing.T) {
 	if len(left) != 1 {
 		t.Fatalf("kill -9 leaves %q, want the copy", left)
 	}
+	eventually(t, "the child has gone, and let go of the copy", func() bool { return unlocked(t, left[0]) })
 	name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(left[0]), "."), ".db.")
 	p = s.serve()
 	s.command("archive", s.path("archives/"+name+".db"))
@@ -339,6 +340,16 @@ func TestArchive_cut_off(t *testing.T) {
 	}
 	p.stop()
 	s.verify()
+}
+
+// unlocked reports whether nobody holds the lock of a file.
+func unlocked(t *testing.T, path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 // TestArchive_onto_a_full_disk fails with a reason, and harms nobody.
