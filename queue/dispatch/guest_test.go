@@ -100,14 +100,43 @@ func (c *guest) has() string {
 
 // told returns the ids it was told of, in order.
 func (c *guest) told() string {
-	synctest.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ids := make([]string, len(c.all))
-	for i, d := range c.all {
+	all := c.deliveries()
+	ids := make([]string, len(all))
+	for i, d := range all {
 		ids[i] = d.Message.IdempotencyKey
 	}
 	return strings.Join(ids, " ")
+}
+
+// warned returns what it was told of leases that end, drained how often of the drain.
+func (c *guest) warned() []queue.Ending {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ending)
+}
+
+func (c *guest) drained() int {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// deliveries returns what it was told of, in order.
+func (c *guest) deliveries() []queue.Delivery {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
+}
+
+// unread is what waits in its mailbox, and how many bytes that counts.
+func (c *guest) unread() (deliveries, bytes int) {
+	synctest.Wait()
+	c.Session.mu.Lock()
+	defer c.Session.mu.Unlock()
+	return len(c.mailbox), c.bytes
 }
 
 // token is the lease of a message that it holds.

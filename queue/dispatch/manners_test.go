@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,13 +25,13 @@ func TestEnding(t *testing.T) {
 		c := g.attach(attachment("ui", 9))
 		g.submit("a1@A")
 		pass(40*time.Second - time.Millisecond)
-		if len(c.ending) != 0 {
-			t.Fatalf("told too soon: %v", c.ending)
+		if ends := c.warned(); len(ends) != 0 {
+			t.Fatalf("told too soon: %v", ends)
 		}
 		pass(time.Millisecond)
 		token := c.token("a1")
-		if len(c.ending) != 1 || c.ending[0].Token != token || time.Until(c.ending[0].Deadline) != 20*time.Second {
-			t.Fatalf("told %+v", c.ending)
+		if ends := c.warned(); len(ends) != 1 || ends[0].Token != token || time.Until(ends[0].Deadline) != 20*time.Second {
+			t.Fatalf("told %+v", ends)
 		}
 		pass(15 * time.Second)
 		results, err := c.Extend(t.Context(), time.Now(), []queue.Token{token})
@@ -38,12 +39,12 @@ func TestEnding(t *testing.T) {
 			t.Fatalf("%+v, %v", results, err)
 		}
 		pass(39 * time.Second)
-		if len(c.ending) != 1 {
-			t.Fatalf("told too soon: %v", c.ending)
+		if ends := c.warned(); len(ends) != 1 {
+			t.Fatalf("told too soon: %v", ends)
 		}
 		pass(time.Second)
-		if len(c.ending) != 2 || !c.ending[1].Deadline.Equal(results[0].Deadline) {
-			t.Errorf("told %+v", c.ending)
+		if ends := c.warned(); len(ends) != 2 || !ends[1].Deadline.Equal(results[0].Deadline) {
+			t.Errorf("told %+v", ends)
 		}
 		c.ack("a1")
 	})
@@ -56,8 +57,8 @@ func TestEnding(t *testing.T) {
 		}
 		c.ack("b1")
 		pass(time.Minute - 21*time.Second)
-		if len(c.ending) != 2 || c.ending[0].Token.Seq != 1 || c.ending[1].Token.Seq != 3 {
-			t.Errorf("told %+v", c.ending)
+		if ends := c.warned(); len(ends) != 2 || ends[0].Token.Seq != 1 || ends[1].Token.Seq != 3 {
+			t.Errorf("told %+v", ends)
 		}
 		c.ack("a1", "c1")
 	})
@@ -94,7 +95,7 @@ func TestTakeOver(t *testing.T) {
 		if got := again.told(); got != "a1 b1 c1" {
 			t.Fatalf("told of %s", got)
 		}
-		for i, d := range again.all {
+		for i, d := range again.deliveries() {
 			if old := i < 2; d.Redelivered != old || d.Number != 1 || old && d.Token != before[i] {
 				t.Errorf("delivery %d: %+v", i, d)
 			}
@@ -176,7 +177,7 @@ func TestTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := g.silent(attachment("ui", 100))
-		if n := again.bytes; n > mailboxBytes+20<<10 {
+		if _, n := again.unread(); n > mailboxBytes+20<<10 {
 			t.Errorf("%d bytes are in the mailbox", n)
 		}
 		last := acked
@@ -267,9 +268,8 @@ func TestLeaving(t *testing.T) {
 		c := g.attach(attachment("ui", 9))
 		g.submit("a1@A", "b1@B")
 		c.has()
-		slow := true
 		g.store.on(func(verb string) error {
-			if verb == "settle" && slow {
+			if verb == "settle" {
 				<-time.After(5 * time.Second)
 			}
 			return nil
@@ -283,7 +283,7 @@ func TestLeaving(t *testing.T) {
 		if got := again.told(); got != "b1" {
 			t.Errorf("told of %s", got)
 		}
-		slow = false
+		g.store.on(nil)
 	})
 	inBubble(t, "what was taken back while it lay in the mailbox is not told", func(t *testing.T) {
 		g := hosted(t)
@@ -462,7 +462,7 @@ func TestLiars(t *testing.T) {
 		}
 		g.submit(specs...)
 		synctest.Wait()
-		if n := len(a.mailbox); n < 15 || n > 17 || a.room() != 0 {
+		if n, _ := a.unread(); n < 15 || n > 17 || a.room() != 0 {
 			t.Errorf("%d deliveries, room for %d", n, a.room())
 		}
 		goesOn()
@@ -485,7 +485,7 @@ func TestLiars(t *testing.T) {
 		}
 		g.submit(named("y", keysFor(3, "a", "a", "b"))...)
 		b.ack("x1", "x2", "x3")
-		if b.has() != "y1 y2 y3" || len(a.mailbox) != 0 {
+		if n, _ := a.unread(); n != 0 || b.has() != "y1 y2 y3" {
 			t.Fatalf("b has %s", b.has())
 		}
 		b.ack("y1", "y2", "y3")
@@ -500,9 +500,10 @@ func TestLiars(t *testing.T) {
 		g := hosted(t)
 		a, b := g.silent(attachment("a", 9)), g.silent(attachment("b", 9))
 		g.submit(append(named("x", keysFor(2, "a", "a", "b")), named("y", keysFor(2, "b", "a", "b"))...)...)
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		g.store.on(func(verb string) error {
-			if verb == "settle" && full {
+			if verb == "settle" && full.Load() {
 				return queue.ErrNoRoom
 			}
 			return nil
@@ -515,10 +516,10 @@ func TestLiars(t *testing.T) {
 		if got := b.told(); got != "y1 y2" {
 			t.Errorf("told of %s", got)
 		}
-		full = false
+		full.Store(false)
 		pass(2 * time.Second)
-		if st := g.status(); st.Leased != 4 || b.has() != "x1 x2 y1 y2" || len(a.mailbox) != 0 || a.bytes != 0 {
-			t.Errorf("%+v, b has %s", st, b.has())
+		if n, bytes := a.unread(); n != 0 || bytes != 0 || b.has() != "x1 x2 y1 y2" || g.status().Leased != 4 {
+			t.Errorf("%d deliveries of %d bytes are unread, b has %s, %+v", n, bytes, b.has(), g.status())
 		}
 	})
 	inBubble(t, "a consumer that breaks off gives back at once what it was not told of", func(t *testing.T) {
@@ -565,8 +566,8 @@ func TestDrain_consumers(t *testing.T) {
 		g.Drain()
 		a.has()
 		a.ack("x1")
-		if a.draining != 1 || b.draining != 1 || a.has() != "" {
-			t.Errorf("told %d and %d times, has %s", a.draining, b.draining, a.has())
+		if a.drained() != 1 || b.drained() != 1 || a.has() != "" {
+			t.Errorf("told %d and %d times, has %s", a.drained(), b.drained(), a.has())
 		}
 		if _, err := g.Attach(t.Context(), attachment("c", 1)); !errors.Is(err, queue.ErrDraining) {
 			t.Errorf("one more: %v", err)
@@ -598,8 +599,8 @@ func TestDrain_consumers(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		go b.read()
-		if b.told() != "" || b.draining != 1 {
-			t.Errorf("told of %s, drained %d times", b.told(), b.draining)
+		if b.told() != "" || b.drained() != 1 {
+			t.Errorf("told of %s, drained %d times", b.told(), b.drained())
 		}
 	})
 	inBubble(t, "Run does not wait for them; an answer to a store that is closed has an error", func(t *testing.T) {

@@ -313,7 +313,7 @@ func TestRelease(t *testing.T) {
 			t.Fatalf("a has %s", a.has())
 		}
 		pass(time.Second)
-		if a.has() != "x1" || a.held["x1"].FailedAttempts != 1 {
+		if all := a.deliveries(); a.has() != "x1" || all[len(all)-1].FailedAttempts != 1 {
 			t.Errorf("a has %s", a.has())
 		}
 	})
