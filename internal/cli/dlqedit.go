@@ -310,19 +310,16 @@ func (ed *editing) refused(err error, line []byte) error {
 		return err
 	}
 	f := &failure{status: exitFailed, err: err, hint: ed.keptHint(line)}
-	if f.hint == "" && p.Hint == "" && !p.Stale() {
-		f.hint = fmt.Sprintf(`nothing was changed; "breakwater dlq show %d" shows what the line is now`, ed.seq)
-	}
 	switch {
 	case isCode(err, queue.CodeNotFound):
 		return letterError(err, ed.seq)
-	case p.Stale() && f.hint == "":
+	case f.hint != "": // where the text is that a person wrote
+	case p.Stale():
 		f.hint = fmt.Sprintf(`see "breakwater dlq show %d", and edit it again`, ed.seq)
-	case f.hint == "" && !strings.Contains(p.Hint, "/v1/"):
+	case p.Hint != "" && !strings.Contains(p.Hint, "/v1/"):
 		f.hint = p.Hint
-	}
-	if f.hint == "" {
-		f.hint = "nothing was changed: mend what it names, and try it with --dry-run"
+	default:
+		f.hint = fmt.Sprintf(`nothing was changed; "breakwater dlq show %d" shows what the line is now`, ed.seq)
 	}
 	return f
 }

@@ -35,7 +35,7 @@ before it has the answers, and never more often than once a second.`,
 			"breakwater top", "breakwater top --interval 10s", "breakwater top --plain --count 1", "breakwater top --json --interval 60s >>status.ndjson"),
 		Flags: []ucli.Flag{
 			&ucli.DurationFlag{Name: "interval", Usage: "ask every `TIME`; default " + defaultInterval.String(), Value: defaultInterval},
-			&ucli.IntFlag{Name: "count", Usage: "end after `N` times; default only when told to"},
+			&ucli.IntFlag{Name: "count", Usage: "end after `N` times; without it, when told to"},
 			&ucli.BoolFlag{Name: "plain", Usage: "print lines, also on a terminal"},
 		},
 		Action: func(c *ucli.Context) error {

@@ -110,7 +110,11 @@ func (v *topView) summary() (out []topLine) {
 		number(st.Ready), number(st.Scheduled), number(st.Leased), number(st.Held), number(st.Dead), number(st.Done), number(st.Discarded)))
 	part(toneText, "keys: "+keysText(st), "lately: "+v.rates())
 	for _, r := range st.Routes {
-		if !r.InProcess {
+		switch {
+		case r.InProcess:
+		case r.Consumers == 0:
+			part(toneText, string(r.Route)+": no consumer attached")
+		default:
 			part(toneText, fmt.Sprintf("%s: %s %s attached, room for %s more", r.Route, number(r.Consumers), plural(r.Consumers, "consumer", "consumers"), number(r.Room)))
 		}
 	}
