@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,9 +38,14 @@ func aboutCopy(path, text string) string {
 
 // nextOfStatus is what to look at first, "" if nothing asks for it.
 func nextOfStatus(st *api.Status) string {
-	switch {
-	case st.Paused != nil:
+	if st.Paused != nil {
 		return "breakwater resume"
+	}
+	// Before a key that waits: of such a route everything does, and no list shows it.
+	if o := stranded(st); o != nil {
+		return "breakwater why " + strconv.FormatUint(o.Seq, 10)
+	}
+	switch {
 	case st.BlockedKeys > 0:
 		return "breakwater keys list --blocked"
 	case st.OperatorHolds > 0, st.HeldKeys > 0:
@@ -49,16 +55,34 @@ func nextOfStatus(st *api.Status) string {
 	case st.Leased > 0 && st.Ready == 0: // all there is to do is with somebody
 		return "breakwater leases list"
 	}
-	oldest := (*api.Oldest)(nil)
-	for i := range st.Oldest {
-		if o := &st.Oldest[i]; oldest == nil || o.AgeMS > oldest.AgeMS {
-			oldest = o
-		}
-	}
+	oldest := oldestOf(st, func(string) bool { return true })
 	if oldest == nil || time.Duration(oldest.AgeMS)*time.Millisecond < lateAfter {
 		return ""
 	}
 	return "breakwater why " + strconv.FormatUint(oldest.Seq, 10)
+}
+
+// stranded is the oldest claimable exception of a route on which nobody works: no
+// consumer is attached, or the handler cannot be had. While breakwater drains that is
+// so everywhere, and says nothing.
+func stranded(st *api.Status) *api.Oldest {
+	if st.Draining {
+		return nil
+	}
+	return oldestOf(st, func(route string) bool {
+		return slices.ContainsFunc(st.Routes, func(r api.Route) bool { return r.Route == route && !r.InProcess && r.Consumers == 0 }) ||
+			slices.ContainsFunc(st.Unavailable, func(o api.Outage) bool { return o.Route == route })
+	})
+}
+
+// oldestOf is the oldest claimable exception of these routes; nil: there is none.
+func oldestOf(st *api.Status, of func(route string) bool) (oldest *api.Oldest) {
+	for i := range st.Oldest {
+		if o := &st.Oldest[i]; of(o.Route) && (oldest == nil || o.AgeMS > oldest.AgeMS) {
+			oldest = o
+		}
+	}
+	return oldest
 }
 
 // lateAfter is how old a claimable exception is before it is worth a question.

@@ -35,6 +35,8 @@ func TestShellWord(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	late := []api.Oldest{{Seq: 7, AgeMS: 1000}, {Seq: 8, AgeMS: 3_600_000}}
+	two := []api.Oldest{{Seq: 7, AgeMS: 2000, Route: "AUTO_RESOLVE"}, {Seq: 9, AgeMS: 1000, Route: "ROUTE_REVIEW"}}
+	nobody := []api.Route{{Route: "AUTO_RESOLVE", InProcess: true}, {Route: "ROUTE_REVIEW"}}
 	for _, c := range []struct {
 		st   api.Status
 		want string
@@ -49,6 +51,14 @@ func TestNext(t *testing.T) {
 		{api.Status{Oldest: late, Dead: 1, OperatorHolds: 1}, "breakwater keys list --held"},
 		{api.Status{Oldest: late, Dead: 1, OperatorHolds: 1, BlockedKeys: 1}, "breakwater keys list --blocked"},
 		{api.Status{BlockedKeys: 1, Paused: &api.Pause{}}, "breakwater resume"},
+		{api.Status{Oldest: two, Routes: nobody}, "breakwater why 9"},
+		{api.Status{Oldest: two, Routes: nobody, BlockedKeys: 1, HeldKeys: 1}, "breakwater why 9"},
+		{api.Status{Oldest: two, Routes: nobody, Paused: &api.Pause{}}, "breakwater resume"},
+		{api.Status{Oldest: two, Routes: nobody, Draining: true}, ""},
+		{api.Status{Oldest: two[:1], Routes: nobody}, ""}, // nothing of that route waits
+		{api.Status{Oldest: two, Routes: []api.Route{{Route: "ROUTE_REVIEW", Consumers: 1}}}, ""},
+		{api.Status{Oldest: two, Routes: []api.Route{{Route: "ROUTE_REVIEW", InProcess: true}}}, ""},
+		{api.Status{Oldest: two, Unavailable: []api.Outage{{Route: "ROUTE_REVIEW"}}}, "breakwater why 9"},
 	} {
 		if got := nextOfStatus(&c.st); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.st, got, c.want)

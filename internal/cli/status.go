@@ -19,7 +19,8 @@ for, what is at risk per currency and how old it is, the oldest claimable except
 each route (its age is the lag), a pause and who ordered it, what new lines meet, who
 works on the routes, what happened in the last minute, the size of the file, the head
 of the trail, and how far the trail is signed, if it is. The last line names the
-command to look further with, if anything asks for it.
+command to look further with, if anything asks for it: on a route that nobody works on,
+since no consumer is attached or its handler cannot be had, "why" of its oldest exception.
 
 "ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
 leased, "held" wait because their key does: for a retry, an operator, or a dead
