@@ -64,7 +64,7 @@ func told(t *testing.T, path string) (all []string, status queue.StoreStatus, v 
 	if v, err = s.Verify(ctx, queue.VerifyOptions{Buckets: true}); err != nil || len(v.Findings) > 0 {
 		t.Fatal(v.Findings, err)
 	}
-	status.FileBytes, status.FreeBytes = 0, 0
+	status.FileBytes, status.FreeBytes, status.DiskFree = 0, 0, 0
 	return all, status, v
 }
 
