@@ -94,3 +94,27 @@ func TestNext_of_every_reason(t *testing.T) {
 		}
 	}
 }
+
+// A pointer in an answer from a copy asks that copy; what acts stays as it is.
+func TestAboutCopy(t *testing.T) {
+	for in, want := range map[string]string{
+		"breakwater why -- -dash": "breakwater why --file 'a b.db' -- -dash",
+		"breakwater resume":       "breakwater resume",
+		"breakwater audit verify, then breakwater keys list --blocked": "breakwater audit verify --file 'a b.db', then breakwater keys list --file 'a b.db' --blocked",
+	} {
+		if got := aboutCopy("a b.db", in); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+		if got := aboutCopy("", in); got != in {
+			t.Errorf("%s becomes %s without a copy", in, got)
+		}
+	}
+}
+
+// Who put an exception off has not failed it.
+func TestNextOfWhy_hold(t *testing.T) {
+	w := api.Why{Causes: []api.Cause{{Reason: string(queue.WhyHold), Seq: 3}}}
+	if got := nextOfWhy(&w); got != "breakwater show 3, which has the answer that put it off" {
+		t.Error(got)
+	}
+}
