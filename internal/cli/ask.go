@@ -25,8 +25,11 @@ func fileFlag() ucli.Flag {
 // host.
 func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
 	path := c.String("file")
-	if path == "" {
+	switch {
+	case path == "":
 		return e.steer(c, question)
+	case c.String("socket") != "":
+		return usageFor(c, "--file and --socket are two places to ask")
 	}
 	progress, end := e.stepBar()
 	copied, err := app.OpenCopy(c.Context, path, e.Version, progress)
@@ -40,15 +43,50 @@ func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
 	return explain(errors.Join(err, copied.Close()))
 }
 
-// steer asks the running breakwater, whose socket the configuration names.
-func (e *env) steer(c *ucli.Context, question func(*client.Control) error) error {
-	cfg, err := e.config(c)
-	if err != nil {
-		return err
+// withSocket gives a command, or all of its subcommands, the flag that names the socket
+// of who is asked.
+func withSocket(c *ucli.Command) *ucli.Command {
+	for _, sub := range c.Subcommands {
+		withSocket(sub)
 	}
-	control := client.NewControl(cfg.Sockets.Control.Path)
+	if len(c.Subcommands) == 0 {
+		c.Flags = append(c.Flags, &ucli.StringFlag{
+			Name: "socket", Usage: "ask at the control socket `PATH`, and read no configuration",
+		})
+	}
+	return c
+}
+
+// steer asks the running breakwater, whose socket the command line or the configuration
+// names. With --socket no configuration is read: what is wrong with a file does not keep
+// anybody from a breakwater that runs with what it read before.
+func (e *env) steer(c *ucli.Context, question func(*client.Control) error) error {
+	path := c.String("socket")
+	if path == "" {
+		cfg, err := e.config(c)
+		if err != nil {
+			return withoutConfig(err)
+		}
+		path = cfg.Sockets.Control.Path
+	}
+	control := client.NewControl(path)
 	defer control.Close()
 	return explain(question(control))
+}
+
+// withoutConfig adds to the error of a configuration the way around it.
+func withoutConfig(err error) error {
+	const way = "--socket PATH asks a breakwater that runs, at its control.sock, without a configuration"
+	f := &failure{status: exitFailed, err: err, hint: way}
+	var known *failure
+	var a adviser
+	switch {
+	case errors.As(err, &known):
+		f.status, f.hint = known.status, known.hint+"; "+way
+	case errors.As(err, &a) && a.Advice() != "":
+		f.hint = a.Advice() + "; " + way
+	}
+	return f
 }
 
 // explain gives an error of a question its exit status and its hint.
@@ -62,7 +100,7 @@ func explain(err error) error {
 		return &failure{status: exitFailed, err: err, hint: "the control socket is for the user that breakwater runs as, and root"}
 	case errors.Is(err, client.ErrNobody):
 		return &failure{status: exitFailed, err: err,
-			hint: `start it with "breakwater serve", or name its configuration with --config; --file reads a copy of its file`}
+			hint: `start it with "breakwater serve", or name its configuration with --config, or its control.sock with --socket; --file reads a copy of its file`}
 	case errors.Is(err, client.ErrNotText):
 		return &failure{status: exitUsage, err: errors.New("what was given is not UTF-8"), hint: "nothing was changed; give it as UTF-8"}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):

@@ -16,7 +16,7 @@ import (
 func (e *env) auditCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "audit", Usage: "verify, export and follow the trail, and make a key that signs it",
-		Subcommands: []*ucli.Command{e.verifyCommand(), e.exportCommand(), e.traceCommand(), e.keygenCommand()},
+		Subcommands: []*ucli.Command{withSocket(e.verifyCommand()), withSocket(e.exportCommand()), withSocket(e.traceCommand()), e.keygenCommand()},
 	}
 }
 

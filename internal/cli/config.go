@@ -39,7 +39,7 @@ which file was read.`,
 					"breakwater config show", "breakwater config show --json | jq .config.queue"),
 				Action: e.configShow,
 			},
-			e.configHistoryCommand(),
+			withSocket(e.configHistoryCommand()),
 		},
 	}
 }

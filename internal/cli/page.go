@@ -74,7 +74,8 @@ const about = `
 Breakwater takes exceptions over a Unix socket, keeps them in one file, and hands
 each to one owner at a time, in order per partition key, until it is settled.
 "breakwater serve" is the appliance; the other commands send to it, ask it and
-steer it, or read a copy of its file (--file).
+steer it, or read a copy of its file (--file). Where its configuration is missing or
+broken by now, --socket PATH finds one that runs.
 
 Exit status:
   0  done
