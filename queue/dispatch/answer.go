@@ -18,6 +18,7 @@ import (
 // An answer under a lease that is not the consumer's changes nothing and leaves a
 // record; who gives more of them than anybody needs to is slowed down.
 func (s *Session) Answer(ctx context.Context, answers []queue.Settlement) ([]queue.SettleResult, error) {
+	s.speaks()
 	policy := s.r.settings.Load().Policy
 	settlements := s.settlements(answers, policy)
 	results, err := s.settle(ctx, policy, settlements)
@@ -132,6 +133,7 @@ func (s *Session) Extend(ctx context.Context, at time.Time, tokens []queue.Token
 	if len(tokens) == 0 {
 		return nil, nil
 	}
+	s.speaks()
 	results, err := s.r.store.Extend(ctx, queue.ExtendRequest{
 		Now: at, Owner: s.a.Owner, Tokens: tokens, Lease: s.a.Lease, Peer: &s.a.Peer,
 	})

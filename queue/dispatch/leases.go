@@ -95,7 +95,7 @@ func (r *Runner) reclaim(ctx context.Context, now time.Time) {
 	for i := range back {
 		b := &back[i]
 		if s := r.desk.find(b.Owner); s != nil {
-			s.lose(b.Token)
+			s.lapse(b.Token)
 		}
 		r.raise(queue.CodeExpired, "", "lease expired; the message goes back to its place", &b.Message,
 			"worker", b.Owner.Name, "counted", b.Counted)

@@ -33,28 +33,41 @@ func (f *feeder) offer(a *asking, now time.Time) {
 	spilled := f.spilled(seats, now)
 	f.firstSeat++ // nobody is always first at what is spilled
 	most := max(1, maxOffer/len(seats))
+	var mute []*seat // asked for what is left
 	for i := range seats {
 		at := &seats[(f.firstSeat+i)%len(seats)]
-		if at.a.Routes&left == 0 {
-			continue
+		if at.isMute() {
+			mute = append(mute, at)
+		} else {
+			a.offerTo(at, left, &spilled, most)
 		}
-		room, bytes := at.beginClaim()
-		if room == 0 {
-			continue
-		}
-		o := offered{Session: at.Session, from: len(a.wants)}
-		o.halved = a.addConsumer(at, left, &spilled, min(room, most), bytes)
-		if o.to = len(a.wants); o.to == o.from {
-			at.endClaim() // among so many that no slot is left for it
-			continue
-		}
-		a.offered = append(a.offered, o)
+	}
+	for _, at := range mute {
+		a.offerTo(at, left, &spilled, most)
 	}
 }
 
+// offerTo adds what one consumer has room for, at most so many.
+func (a *asking) offerTo(at *seat, left queue.RouteSet, spilled *[len(queue.Routes)]partition.SlotSet, most int) {
+	if at.a.Routes&left == 0 {
+		return
+	}
+	room, bytes := at.beginClaim()
+	if room == 0 {
+		return
+	}
+	o := offered{Session: at.Session, from: len(a.wants)}
+	o.halved = a.addConsumer(at, left, spilled, min(room, most), bytes)
+	if o.to = len(a.wants); o.to == o.from {
+		at.endClaim() // among so many that no slot is left for it
+		return
+	}
+	a.offered = append(a.offered, o)
+}
+
 // spilled returns, for each route, the slots that every consumer may be asked for:
-// those of consumers that have had more work than room for a while, and those of keys
-// that one has put back.
+// those of consumers that have had more work than room for a while or are mute, and those
+// of keys that one has put back.
 func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]partition.SlotSet) {
 	opened := f.r.desk.openedAt(now)
 	for i := range slots {
@@ -65,7 +78,8 @@ func (f *feeder) spilled(seats []seat, now time.Time) (slots [len(queue.Routes)]
 		if at.room() == 0 && at.fullSince.IsZero() {
 			at.fullSince = now
 		}
-		if at.fullSince.IsZero() || now.Sub(at.fullSince) < spillAfter {
+		full := !at.fullSince.IsZero() && now.Sub(at.fullSince) >= spillAfter
+		if !full && !at.isMute() {
 			continue
 		}
 		for i := range slots {

@@ -41,6 +41,7 @@ type Session struct {
 	bytes     int              // of what it was not told
 	unread    time.Time        // since when something lies in it
 	stalled   bool             // it left its mailbox unread: nothing is claimed until it asks
+	mute      bool             // a lease of it ran out, and it has not answered anything since
 	ending    time.Time        // no lease is to be told to end before; zero: none is
 	toldDrain bool             // Next's alone
 
@@ -280,7 +281,43 @@ func (s *Session) roomNow() int {
 	if s.left || s.stalled || s.former.more || s.bytes >= mailboxBytes {
 		return 0
 	}
-	return max(0, s.a.Prefetch-len(s.unsettled))
+	room := max(0, s.a.Prefetch-len(s.unsettled))
+	if s.mute && len(s.unsettled) > 0 {
+		return 0
+	}
+	if s.mute {
+		return min(room, 1)
+	}
+	return room
+}
+
+// lapse forgets a lease that ran out. A consumer that lets leases run out may hang: if
+// what it held made room for more, it would wear out the deliveries of one exception
+// after the other. So it gets one at a time, and only what nobody else has room for,
+// until it answers.
+func (s *Session) lapse(t queue.Token) {
+	if s.lose(t) == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = true
+}
+
+func (s *Session) isMute() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mute
+}
+
+// speaks notes that the consumer has answered, whatever: it has its room again.
+func (s *Session) speaks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mute {
+		s.mute = false
+		s.r.wake.raise()
+	}
 }
 
 // beginClaim returns the room that may be claimed for, in deliveries and in bytes. If
