@@ -130,6 +130,9 @@ func parseSeq(s string) (seq uint64, ok bool) {
 	return seq, err == nil && seq > 0 && strconv.FormatUint(seq, 10) == s
 }
 
+// historyTrimmed stands under a history that is not all there was.
+const historyTrimmed = "retention has removed older records of it (audit.retention_h); what still holds was copied\n"
+
 // printDetail prints an exception and its history.
 func (e *env) printDetail(c *ucli.Context, d *api.Detail) error {
 	if c.Bool("json") {
@@ -146,7 +149,7 @@ func (e *env) printDetail(c *ucli.Context, d *api.Detail) error {
 	}
 	text = append(append(text, '\n'), table(rows)...)
 	if d.HistoryTrimmed {
-		text = append(text, "retention has removed older records of it (audit.retention_h); what still holds was copied\n"...)
+		text = append(text, historyTrimmed...)
 	}
 	if d.HistoryMore {
 		text = fmt.Appendf(text, "and more: breakwater audit trace %d\n", d.Seq)

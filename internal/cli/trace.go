@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -32,7 +33,10 @@ trail, one per line.`,
 // first, and put in their places as the others come.
 func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error {
 	d, err := control.Exception(c.Context, seq)
-	if isCode(err, queue.CodeNotFound) {
+	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Code == string(queue.CodeNotFound) {
+		if p.Hint != "" { // there was one
+			return &failure{status: exitFailed, err: fmt.Errorf("exception %d: %s", seq, p.Detail), hint: p.Hint + ": see --file"}
+		}
 		return &failure{status: exitFailed, err: fmt.Errorf("there is no exception %d", seq),
 			hint: `if it is a key, say so: "breakwater audit trace --key …"`}
 	}
@@ -54,7 +58,10 @@ func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error 
 			return err
 		}
 	}
-	return t.end()
+	if err := t.end(); err != nil || !d.HistoryTrimmed || c.Bool("json") {
+		return err
+	}
+	return write(e.Stdout, []byte(historyTrimmed))
 }
 
 // keyRecord is a record of a key's hold or release.

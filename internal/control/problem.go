@@ -66,6 +66,10 @@ func problemOf(err error) *problem {
 			detail: fmt.Sprintf("the body is longer than %d bytes", tooLong.Limit), hint: "split the request"}
 	case errors.Is(err, queue.ErrNoPage):
 		return usage("after must be the next of a page of the same list")
+	case errors.Is(err, queue.ErrTrimmed):
+		p := missing("it is over, and retention has removed its records")
+		p.hint = "an archive from before may have them"
+		return p
 	case errors.Is(err, queue.ErrNotFound):
 		return missing("there is no such exception")
 	case errors.Is(err, queue.ErrClosed):

@@ -391,6 +391,7 @@ func TestServe_failures(t *testing.T) {
 		{queue.ErrNoRoom, 503, queue.CodeStorageUnavailable},
 		{queue.ErrDamaged, 500, queue.CodeInternal},
 		{queue.ErrNotFound, 404, queue.CodeNotFound},
+		{queue.ErrTrimmed, 404, queue.CodeNotFound},
 		{context.DeadlineExceeded, 503, queue.CodeStorageUnavailable},
 		{errors.New("read /some/path: input/output error"), 500, queue.CodeInternal},
 	} {

@@ -3,8 +3,12 @@ package boltstore
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"breakwater/queue"
 	"breakwater/storage/boltstore/ledger"
@@ -126,4 +130,31 @@ func (s *sender) expire(first bool, passed time.Duration) {
 			return
 		}
 	}
+}
+
+// A piece of a filter that was damaged is made anew, and whoever opens the file is told.
+func TestOpen_tells_of_a_ledger_that_was_repaired(t *testing.T) {
+	s := newSender(t)
+	defer func() { s.h.close() }()
+	for round := range 10 {
+		s.admit(round)
+		s.expire(false, time.Minute)
+	}
+	if err := s.h.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	harmFile(t, s.h.options.Path, func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("ledger_filters"))
+		key, value := b.Cursor().First()
+		value = slices.Clone(value)
+		value[len(value)-1] ^= 1
+		return b.Put(slices.Clone(key), value)
+	})
+	s.h.open()
+	warnings := strings.Join(s.h.store.Report().Warnings, "\n")
+	if !strings.Contains(warnings, "ledger_filters") || !strings.Contains(warnings, "made anew") {
+		t.Errorf("warnings: %q", warnings)
+	}
+	s.start()
+	s.admit(10)
 }
