@@ -114,11 +114,15 @@ func TestTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := g.attach(attachment("ui", 2))
-		if got := again.has(); got != "a1 b1 c1" {
+		if got := again.has(); got != "a1 b1" {
 			t.Fatalf("has %s", got)
 		}
-		again.ack("a1", "b1")
-		if got := again.has(); got != "c1 d1" {
+		again.ack("b1")
+		if got := again.has(); got != "a1 c1" {
+			t.Fatalf("has %s", got)
+		}
+		again.ack("a1", "c1")
+		if got := again.has(); got != "d1" {
 			t.Errorf("has %s", got)
 		}
 	})

@@ -23,7 +23,7 @@ import (
 )
 
 // daySteps makes the days of TestPromise longer.
-var daySteps = flag.Int("promise.steps", 30, "steps of each random day of TestPromise, at most")
+var daySteps = flag.Int("promise.steps", 24, "steps of each random day of TestPromise, at most")
 
 // TestPromise lives random days on the real dispatcher: workers and consumers come and
 // go, answer in every way, late and twice, and vanish; operators hold, pause, replay,

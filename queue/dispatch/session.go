@@ -167,12 +167,12 @@ func (s *Session) Next(ctx context.Context) (queue.Notice, error) {
 	}
 }
 
-// hasMore reports whether there are leases of before that it was not given again. A
-// drain lets them be: they stay.
+// hasMore reports whether there are leases of before that it was not given again, and
+// room for one. A drain lets them be: they stay.
 func (s *Session) hasMore() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.former.more && !s.r.Draining()
+	return s.former.more && len(s.unsettled) < s.a.Prefetch && !s.r.Draining()
 }
 
 // await waits until there may be something to tell: at the latest when a lease ends.
@@ -398,6 +398,9 @@ func (s *Session) drop(t queue.Token) *lent {
 	if l != nil {
 		delete(s.unsettled, t)
 		s.bytes -= l.bytes
+		if s.former.more {
+			s.bell.raise() // there is room for the next of them
+		}
 	}
 	return l
 }

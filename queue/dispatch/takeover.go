@@ -13,7 +13,8 @@ type takeover struct {
 }
 
 // resume puts the next of the leases that the consumer had before into its mailbox, in
-// the order in which they were given, as many as the mailbox takes.
+// the order in which they were given: as many as the mailbox takes, and prefetch allows
+// beside what it has not settled yet.
 //
 // It must not tell of a message that is settled already. So what is answered or taken
 // back while the store is asked is left out, as with a claim.
@@ -39,12 +40,14 @@ func (s *Session) resume(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range res.Deliveries {
-		s.former.after = res.Deliveries[i].Token.Fence
-		s.take(&res.Deliveries[i], false)
+	taken := 0
+	for taken < len(res.Deliveries) && len(s.unsettled) < s.a.Prefetch {
+		s.former.after = res.Deliveries[taken].Token.Fence
+		s.take(&res.Deliveries[taken], false)
+		taken++
 	}
 	if err == nil {
-		s.former.more = res.More && len(res.Deliveries) > 0
+		s.former.more = taken < len(res.Deliveries) || res.More && taken > 0
 	}
 	s.endClaimNow()
 	s.r.wake.raise()
