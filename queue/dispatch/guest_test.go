@@ -54,6 +54,7 @@ func (g *rig) silent(a queue.Attachment) *guest {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	synctest.Wait() // a claim that was asked for without it is over
 	c := &guest{g: g, Session: s, held: map[string]queue.Delivery{}, gone: make(chan struct{})}
 	g.t.Cleanup(func() {
 		if err := c.Break(context.Background()); err != nil && !errors.Is(err, queue.ErrFailed) {
