@@ -150,6 +150,8 @@ func TestComplete(t *testing.T) {
 		"config|":                  "check show history",
 		"--json config|sh":         "show",
 		"enqueue|--re":             "--receipts",
+		"|be":                      "bench",
+		"bench|--s":                "--seconds",
 		"--config x|--js":          "--json",
 		"completion|":              "bash zsh fish",
 		"completion|z":             "zsh",

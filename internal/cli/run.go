@@ -114,6 +114,7 @@ func (e *env) commands() []*ucli.Command {
 		e.auditCommand(),
 		e.configCommand(),
 		e.doctorCommand(),
+		e.benchCommand(),
 		e.versionCommand(),
 		e.helpCommand(),
 		e.completionCommand(),

@@ -24,7 +24,7 @@ var rows = []row{
 	},
 	{
 		pkg:   "internal/cli",
-		own:   []string{"internal/app", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
+		own:   []string{"internal/app", "internal/bench", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -39,6 +39,11 @@ var rows = []row{
 		},
 		tests: []string{"internal/client", "storage/boltstore"},
 		why:   "the wiring: the only package that knows more than one edge",
+	},
+	{
+		pkg: "internal/bench",
+		own: []string{"storage", "queue", "partition"},
+		why: "measures this machine with a store of its own; what is printed of it is the command line's",
 	},
 	{
 		pkg:   "queue/dispatch",
@@ -214,7 +219,7 @@ var doors = []door{
 	{
 		path: "golang.org/x/sys",
 		in: []string{
-			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/socket", "internal/systemd", "internal/app", "internal/cli",
+			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/socket", "internal/systemd", "internal/app", "internal/cli", "internal/bench",
 		},
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
