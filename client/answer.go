@@ -2,7 +2,9 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Delivery is one exception that was handed out, as the server sent it.
@@ -46,12 +48,16 @@ type Answer struct {
 	Until   time.Time     // Hold
 }
 
-// line spells the answer for a lease, with the line's end.
-func (a Answer) line(lease string) []byte {
+// line spells the answer for a lease, with the line's end. The error is ErrUsage.
+func (a Answer) line(lease string) ([]byte, error) {
+	texts := []text{{"lease", lease}, {"verb", string(a.Verb)}, {"outcome", a.Outcome}, {"by", a.By}, {"note", a.Note}, {"reason", a.Reason}}
+	if err := mustBeText(texts...); err != nil {
+		return nil, err
+	}
 	said := map[string]any{string(a.Verb): lease}
-	for name, text := range map[string]string{"outcome": a.Outcome, "by": a.By, "note": a.Note, "reason": a.Reason} {
-		if text != "" {
-			said[name] = text
+	for _, t := range texts[2:] {
+		if t.value != "" {
+			said[t.name] = t.value
 		}
 	}
 	if a.After > 0 {
@@ -60,11 +66,22 @@ func (a Answer) line(lease string) []byte {
 	if !a.Until.IsZero() {
 		said["until"] = a.Until.UTC().Format(time.RFC3339Nano)
 	}
-	text, err := json.Marshal(said)
-	if err != nil {
-		return nil // strings and a number always marshal
+	line, err := json.Marshal(said)
+	return append(line, '\n'), err // strings and a number always marshal
+}
+
+// text is a value that becomes a string of JSON, and what to call it.
+type text struct{ name, value string }
+
+// mustBeText refuses what is not UTF-8. JSON cannot hold it, and what an encoder puts in
+// its place is another text: it would be recorded, or name somebody else.
+func mustBeText(texts ...text) error {
+	for _, t := range texts {
+		if !utf8.ValidString(t.value) {
+			return fmt.Errorf("%w: %s: %s is not UTF-8: %.80q", ErrUsage, codeUsage, t.name, t.value)
+		}
 	}
-	return append(text, '\n')
+	return nil
 }
 
 // Kind says what an event is about.

@@ -26,7 +26,9 @@ type Consumer struct {
 
 	// Waiting is told of each lost or refused connection that will be tried again.
 	Waiting func(err error, after time.Duration)
-	// Answered is told what became of each answer that Run gave.
+	// Answered is told what became of each answer that Run gave. In the place of one that
+	// cannot be taken, as it is not UTF-8 or the server does not understand it, Run gives
+	// a Retry whose Reason says so.
 	Answered func(d Delivery, a Answer, e Event)
 }
 
@@ -166,8 +168,32 @@ func (r *running) heed(e *Event) {
 // extend asks for a new lease of what is worked on. If it is refused, the work ends.
 func (r *running) extend(lease string) {
 	if j := r.jobs[lease]; j != nil && j.answer == nil {
-		r.s.put(&sent{lease: lease, text: Answer{Verb: Extend}.line(lease)})
+		_ = r.say(lease, &Answer{Verb: Extend}) // a lease that was received is text
 	}
+}
+
+// say has an answer sent; it returns the error of one that cannot be spelled.
+func (r *running) say(lease string, a *Answer) error {
+	line, err := a.line(lease)
+	if err == nil {
+		r.s.put(&sent{lease: lease, text: line})
+	}
+	return err
+}
+
+// give has what a handler said of a job sent. What cannot be said is a failure: it counts,
+// so that it ends some time, and nothing is settled by mistake. The lock is held.
+func (r *running) give(j *job, a Answer) {
+	j.answer = &a
+	if err := r.say(j.d.Lease, j.answer); err != nil {
+		r.fail(j, err.Error())
+	}
+}
+
+// fail has a job answered as failed, since its answer cannot be taken. The lock is held.
+func (r *running) fail(j *job, why string) {
+	j.faulty, j.answer = true, &Answer{Verb: Retry, Reason: "the answer cannot be taken: " + why}
+	_ = r.say(j.d.Lease, j.answer) // it is text: a lease that was received, and our own
 }
 
 // answered notes what became of an answer, or of the wish for a longer lease.
@@ -185,10 +211,7 @@ func (r *running) answered(e *Event) {
 	}
 	a := *j.answer
 	if again := e.Kind == Faulty && !j.faulty; again {
-		// What cannot be said is a failure: it counts, so that it ends some time, and
-		// nothing is settled by mistake.
-		j.faulty, j.answer = true, &Answer{Verb: Retry, Reason: "the answer cannot be taken: " + e.Error}
-		r.s.put(&sent{lease: e.Lease, text: j.answer.line(e.Lease)})
+		r.fail(j, e.Error)
 	} else {
 		delete(r.jobs, e.Lease)
 	}
@@ -226,9 +249,8 @@ func (r *running) begin(d Delivery) {
 		defer lose(nil)
 		a := r.handle(ctx, d)
 		r.mu.Lock()
-		j.answer = &a
+		defer r.mu.Unlock()
 		delete(r.busy, d.PartitionKey)
-		r.mu.Unlock()
-		r.s.put(&sent{lease: d.Lease, text: a.line(d.Lease)})
+		r.give(j, a)
 	})
 }

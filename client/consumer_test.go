@@ -113,6 +113,19 @@ func TestConsumer(t *testing.T) {
 			t.Errorf("retried %+v", r)
 		}
 	})
+	t.Run("an answer that is not UTF-8 is a failure, and nothing else is recorded in its place", func(t *testing.T) {
+		s := newServer(t)
+		s.put(1, 1)
+		c := &Consumer{Path: s.path, Name: "robot", Max: 1}
+		note := strings.Repeat("\xff", queue.MaxRecordText)
+		if err := c.Run(t.Context(), func(context.Context, Delivery) Answer { return Answer{Verb: Ack, Outcome: "POSTED", Note: note} }); err != nil {
+			t.Error(err)
+		}
+		r := s.records(queue.EventRetried)
+		if len(r) != 1 || !strings.Contains(r[0].Reason, "USAGE: note is not UTF-8") || len(s.records(queue.EventDecided)) > 0 {
+			t.Errorf("retried %+v", r)
+		}
+	})
 	t.Run("ends when it is told to: what has begun is finished, the rest put back", func(t *testing.T) {
 		s := newServer(t)
 		s.put(4, 1)
@@ -259,6 +272,18 @@ func TestConsumer_comes_back(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what is not UTF-8 is refused by its name, and nobody is asked", func(t *testing.T) {
+		for _, c := range []struct {
+			Consumer
+			what string
+		}{{Consumer{Name: "a\xff"}, "the name"}, {Consumer{Name: "ui", Routes: []string{"ROUTE_REVIEW", "\xff"}}, "a route"}} {
+			c.Path = "/nowhere/c.sock"
+			c.Waiting = func(err error, _ time.Duration) { t.Errorf("it was tried: %v", err) }
+			if _, err := c.Attach(t.Context()); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "USAGE: "+c.what+" is not UTF-8") {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	})
 	t.Run("nobody there", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		tries := 0
@@ -326,5 +351,44 @@ func TestSession_answers_while_away(t *testing.T) {
 	}
 	if r := s.records(queue.EventDecided); len(r) != 2 {
 		t.Errorf("decided %+v", r)
+	}
+}
+
+// TestSession_refuses: what the server would not take as one answer is an error, and
+// nothing of it is sent.
+func TestSession_refuses(t *testing.T) {
+	s := newServer(t)
+	session, err := (&Consumer{Path: s.path, Name: "ui"}).Attach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		Answer
+		lease, what string
+	}{
+		{Answer{Verb: Ack, Outcome: "\xff"}, "1", "outcome"}, {Answer{Verb: Ack, By: "\xff"}, "1", "by"},
+		{Answer{Verb: Ack, Note: "\xff"}, "1", "note"}, {Answer{Verb: Retry, Reason: "\xff"}, "1", "reason"},
+		{Answer{Verb: Ack}, "\xff", "lease"}, {Answer{Verb: "\xff"}, "1", "verb"},
+	} {
+		if err := session.Send(t.Context(), c.lease, c.Answer); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "USAGE: "+c.what+" is not UTF-8") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, line := range []string{"", " \t\r\n", "{}\n{}"} {
+		if err := session.SendLine(t.Context(), []byte(line)); !errors.Is(err, ErrUsage) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	if n := session.Unconfirmed(); n != 0 {
+		t.Errorf("%d lines were queued", n)
+	}
+	if err := session.SendLine(t.Context(), []byte("{\"extend\":\"\xff\"}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := session.Next(t.Context()); err != nil || e.Kind != Faulty || e.Code != "USAGE" {
+		t.Errorf("bytes that are spelled already are the server's to judge: %+v, %v", e, err)
+	}
+	if err := session.Detach(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }

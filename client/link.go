@@ -29,8 +29,9 @@ const (
 // ErrNameInUse: another connection is attached under the name.
 var ErrNameInUse = errors.New("the name is in use")
 
-// ErrUsage: the server does not take what is asked of it. Asking again does not help.
-var ErrUsage = errors.New("the server refuses what it is asked for")
+// ErrUsage: what is asked for cannot be had, as the server says, or as is known before
+// anything is sent. Asking again does not help.
+var ErrUsage = errors.New("what is asked for is refused")
 
 // link is one connection to a consume socket.
 type link struct {
@@ -42,6 +43,10 @@ type link struct {
 
 // open connects and attaches. lease is how long leases are.
 func open(ctx context.Context, c *Consumer) (l *link, lease time.Duration, err error) {
+	ask, err := c.attach()
+	if err != nil {
+		return nil, 0, err
+	}
 	conn, err := dial(ctx, c.Path)
 	if err != nil {
 		return nil, 0, err
@@ -54,7 +59,7 @@ func open(ctx context.Context, c *Consumer) (l *link, lease time.Duration, err e
 	}()
 	ctx, cancel := context.WithTimeout(ctx, attachTime)
 	defer cancel()
-	if _, err := conn.Write(c.attach()); err != nil {
+	if _, err := conn.Write(ask); err != nil {
 		// Who is refused at the door is told before it can say anything.
 		if refused := l.refusal(ctx); refused != nil {
 			return nil, 0, refused
@@ -81,19 +86,23 @@ func (l *link) refusal(ctx context.Context) error {
 	return err
 }
 
-// attach spells the first line.
-func (c *Consumer) attach() []byte {
+// attach spells the first line. The error is ErrUsage.
+func (c *Consumer) attach() ([]byte, error) {
+	texts := []text{{"the name", c.Name}}
+	for _, route := range c.Routes {
+		texts = append(texts, text{"a route", route})
+	}
+	if err := mustBeText(texts...); err != nil {
+		return nil, err
+	}
 	ask := struct {
 		Attach   string   `json:"attach"`
 		Prefetch int      `json:"prefetch"`
 		Routes   []string `json:"routes,omitempty"`
 		LeaseMs  int64    `json:"lease_timeout_ms,omitempty"`
 	}{c.Name, max(c.Prefetch, 1), c.Routes, c.Lease.Milliseconds()}
-	text, err := json.Marshal(ask)
-	if err != nil {
-		return nil // strings and numbers always marshal
-	}
-	return append(text, '\n')
+	line, err := json.Marshal(ask)
+	return append(line, '\n'), err // strings and numbers always marshal
 }
 
 // granted reads the answer to the first line.

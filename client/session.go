@@ -323,16 +323,25 @@ func (s *Session) put(one *sent) {
 }
 
 // Send gives an answer for a lease. It returns soon: that the answer counts is said by
-// the event Settled. While very many have no reply it waits; the error is that of ctx.
+// the event Settled. While very many have no reply it waits. The error is that of ctx, or
+// ErrUsage, which names what is not UTF-8: then nothing is sent.
 func (s *Session) Send(ctx context.Context, lease string, a Answer) error {
-	return s.send(ctx, &sent{lease: lease, text: a.line(lease)})
+	line, err := a.line(lease)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, &sent{lease: lease, text: line})
 }
 
-// SendLine gives an answer that is spelled already, as one line. Whatever it is, the
-// server judges it, and there is one event for it.
+// SendLine gives an answer that is spelled already, as one line. The server judges it, and
+// there is one event for it. The error is that of ctx, or ErrUsage for what is blank or
+// more than one line: the server has no reply to the one, and several to the other.
 func (s *Session) SendLine(ctx context.Context, line []byte) error {
-	text := append(bytes.TrimRight(bytes.Clone(line), "\r\n"), '\n')
-	return s.send(ctx, &sent{text: text})
+	line = bytes.TrimRight(line, "\r\n")
+	if len(bytes.TrimSpace(line)) == 0 || bytes.IndexByte(line, '\n') >= 0 {
+		return fmt.Errorf("%w: %s: an answer is one line, and not blank: %.80q", ErrUsage, codeUsage, line)
+	}
+	return s.send(ctx, &sent{text: append(bytes.Clone(line), '\n')})
 }
 
 func (s *Session) send(ctx context.Context, one *sent) error {

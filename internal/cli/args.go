@@ -3,9 +3,11 @@ package cli
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	ucli "github.com/urfave/cli/v2"
 
+	"breakwater/internal/app"
 	"breakwater/internal/config"
 )
 
@@ -61,7 +63,44 @@ func arrange(app *ucli.App, words []string) (commandLine, error) {
 	if err == nil && !r.help && (r.command == nil || len(r.command.Subcommands) > 0) {
 		err = r.incomplete()
 	}
+	if err == nil && !r.help && !slices.Contains(takeBytes, r.command.Name) {
+		err = r.allText()
+	}
 	return r.finish(), err
+}
+
+// takeBytes are the commands whose arguments are names of files, or another command's
+// words: any bytes. All other arguments are text.
+var takeBytes = []string{"enqueue", "consume", "__complete", app.SealCommand}
+
+// allText refuses arguments that are not UTF-8, which JSON cannot hold: each byte at
+// fault would become U+FFFD on its way, and name or record something else.
+func (r *reading) allText() error {
+	for _, word := range r.words {
+		if !utf8.ValidString(word) {
+			return r.notText("%s%q is not UTF-8", r.at(), word)
+		}
+	}
+	return nil
+}
+
+// notText is the usage error for what must be text.
+func (r *reading) notText(format string, args ...any) error {
+	f := r.usage(format, args...).(*failure)
+	f.hint = "keys, names and texts are UTF-8: no exception and no record has other bytes; " + f.hint
+	return f
+}
+
+// isText reports whether a flag's value is text; else it names a file, or is read as
+// something that only ASCII can be.
+func isText(f ucli.Flag) bool {
+	switch f := f.(type) {
+	case *ucli.StringFlag:
+		return !f.TakesFile
+	case *ucli.StringSliceFlag:
+		return !f.TakesFile
+	}
+	return false
 }
 
 // word takes a command's name or an argument.
@@ -85,7 +124,7 @@ func (r *reading) word(word string) error {
 
 // flag takes a flag and its value, and returns the words that follow.
 func (r *reading) flag(words []string) ([]string, error) {
-	name, _, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
+	name, value, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
 	if name == "h" || name == "help" {
 		r.help = true
 		return words[1:], nil
@@ -102,6 +141,12 @@ func (r *reading) flag(words []string) ([]string, error) {
 		}
 		if len(words) < n {
 			return nil, r.usage("the flag --%s needs a value", name)
+		}
+		if n == 2 {
+			value = words[1]
+		}
+		if isText(f) && !utf8.ValidString(value) {
+			return nil, r.notText("%s--%s: %q is not UTF-8", r.at(), name, value)
 		}
 		l.given = append(l.given, words[:n]...)
 		return words[n:], nil

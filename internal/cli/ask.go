@@ -17,7 +17,7 @@ import (
 
 // fileFlag lets a read command ask a copy.
 func fileFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "file", Usage: "read `COPY`, a copy of a store's file or one whose breakwater has ended, and ask nobody"}
+	return &ucli.StringFlag{Name: "file", TakesFile: true, Usage: "read `COPY`, a copy of a store's file or one whose breakwater has ended, and ask nobody"}
 }
 
 // ask asks the running breakwater, or with --file a copy, and says what went wrong as
@@ -51,7 +51,7 @@ func withSocket(c *ucli.Command) *ucli.Command {
 	}
 	if len(c.Subcommands) == 0 {
 		c.Flags = append(c.Flags, &ucli.StringFlag{
-			Name: "socket", Usage: "ask at the control socket `PATH`, and read no configuration",
+			Name: "socket", TakesFile: true, Usage: "ask at the control socket `PATH`, and read no configuration",
 		})
 	}
 	return c
@@ -102,7 +102,7 @@ func explain(err error) error {
 		return &failure{status: exitFailed, err: err,
 			hint: `start it with "breakwater serve", or name its configuration with --config, or its control.sock with --socket; --file reads a copy of its file`}
 	case errors.Is(err, client.ErrNotText):
-		return &failure{status: exitUsage, err: errors.New("what was given is not UTF-8"), hint: "nothing was changed; give it as UTF-8"}
+		return &failure{status: exitUsage, err: err, hint: "nothing was changed; give it as UTF-8, and with --by who acts if your user's name is not"}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):
 		return &failure{status: exitFailed, err: err, hint: "breakwater closed the connection; its log says why"}
 	case !errors.As(err, &p):

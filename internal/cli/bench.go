@@ -50,7 +50,7 @@ that is large, other work on the machine, and a breakwater that runs on the same
 			"breakwater bench", "breakwater bench --dir /srv/candidate --seconds 10",
 			"breakwater bench --json | jq .admit.per_sync"),
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "dir", Usage: "measure on the disk of `FOLDER`; default data_dir"},
+			&ucli.StringFlag{Name: "dir", TakesFile: true, Usage: "measure on the disk of `FOLDER`; default data_dir"},
 			&ucli.IntFlag{Name: "seconds", Usage: "run each of the three for `N` seconds, 1 to 60; default 3", Value: 3},
 		},
 		Action: e.bench,

@@ -60,7 +60,7 @@ what was not answered is put back.`,
 			&ucli.IntFlag{Name: "max", Usage: "end when `N` exceptions were answered"},
 			&ucli.DurationFlag{Name: "timeout", Usage: "give each run of CMD this `TIME`; default " + config.DefaultHandlerTimeout.String(), Value: config.DefaultHandlerTimeout},
 			&ucli.StringFlag{Name: "env", Usage: "pass the variables `NAMES` on to CMD, separated by commas"},
-			&ucli.StringFlag{Name: "socket", Usage: "attach to the socket at `PATH` instead of the configured one"},
+			&ucli.StringFlag{Name: "socket", TakesFile: true, Usage: "attach to the socket at `PATH` instead of the configured one"},
 		},
 		Action: e.consume,
 	}

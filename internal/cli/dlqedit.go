@@ -51,7 +51,7 @@ letter meanwhile, the edit is refused. An edited letter may be edited again.`,
 		Flags: []ucli.Flag{
 			&ucli.StringSliceFlag{Name: "set", Usage: "set a member of the line, as `MEMBER=VALUE`; may be repeated"},
 			&ucli.StringSliceFlag{Name: "unset", Usage: "remove a `MEMBER`; may be repeated"},
-			&ucli.StringFlag{Name: "line", Usage: "take the whole line from `FILE`; - is stdin"},
+			&ucli.StringFlag{Name: "line", TakesFile: true, Usage: "take the whole line from `FILE`; - is stdin"},
 			&ucli.BoolFlag{Name: "dry-run", Usage: "change nothing, show the difference and what the gates say"},
 			&ucli.BoolFlag{Name: "yes", Usage: "do not ask"},
 			reasonFlag(), byFlag(),

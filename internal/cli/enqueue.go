@@ -38,8 +38,8 @@ lines of all inputs, from 1.`,
 			"breakwater enqueue breaks.ndjson", "matcher | breakwater enqueue --receipts receipts.ndjson",
 			"breakwater enqueue --json a.ndjson b.ndjson"),
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "receipts", Usage: "keep the receipts, one per line, in `FILE`"},
-			&ucli.StringFlag{Name: "socket", Usage: "send to the socket at `PATH` instead of the configured one"},
+			&ucli.StringFlag{Name: "receipts", TakesFile: true, Usage: "keep the receipts, one per line, in `FILE`"},
+			&ucli.StringFlag{Name: "socket", TakesFile: true, Usage: "send to the socket at `PATH` instead of the configured one"},
 		},
 		Action: e.enqueue,
 	}

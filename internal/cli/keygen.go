@@ -28,7 +28,7 @@ of C2SP signed notes.`,
 			"breakwater audit keygen --out /etc/breakwater/checkpoint.key",
 			"breakwater audit keygen --out checkpoint.key --name branch-7.example.com/breakwater"),
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "out", Usage: "write the private key to `FILE`, the public one to FILE.pub; default checkpoint.key"},
+			&ucli.StringFlag{Name: "out", TakesFile: true, Usage: "write the private key to `FILE`, the public one to FILE.pub; default checkpoint.key"},
 			&ucli.StringFlag{Name: "name", Usage: "`NAME` of the key; default HOST/breakwater"},
 		},
 		Action: e.keygen,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -90,11 +89,10 @@ func (e *env) keys(c *ucli.Context, done string, act func(*client.Control, api.K
 	})
 }
 
-// checkKey refuses what can be no partition key. Bytes that are not UTF-8 would become
-// another key on their way.
+// checkKey refuses what can be no partition key.
 func checkKey(c *ucli.Context, key string) error {
-	if key == "" || !utf8.ValidString(key) {
-		return usageFor(c, "%q is not a partition key: that is UTF-8, and not empty", key)
+	if key == "" {
+		return usageFor(c, "%q is not a partition key: none is empty", key)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (e *env) app() *ucli.App {
 
 		DisableSliceFlagSeparator: true, // a comma is part of a value
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`; default $BREAKWATER_CONFIG, ./config.hcl, /etc/breakwater/config.hcl, built-in values"},
+			&ucli.StringFlag{Name: "config", TakesFile: true, Usage: "read the configuration from `FILE`; default $BREAKWATER_CONFIG, ./config.hcl, /etc/breakwater/config.hcl, built-in values"},
 			&ucli.BoolFlag{Name: "json", Usage: "print JSON: one document, or one per line for a list, and nothing else"},
 		},
 		Commands: e.commands(),

@@ -44,8 +44,8 @@ counted and proves nothing.`,
 		Flags: []ucli.Flag{
 			fileFlag(),
 			&ucli.StringFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "find the signed heads in `FILE` in the chain"},
-			&ucli.StringFlag{Name: "key", Usage: "check their signatures with `KEY`, a public key or a file of such"},
+			&ucli.StringFlag{Name: "checkpoint", TakesFile: true, Usage: "find the signed heads in `FILE` in the chain"},
+			&ucli.StringFlag{Name: "key", TakesFile: true, Usage: "check their signatures with `KEY`, a public key or a file of such"},
 		},
 		Action: e.verify,
 	}

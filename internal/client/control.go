@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -115,8 +116,9 @@ func (c *Control) document(ctx context.Context, method, path string, query url.V
 	return nil
 }
 
-// ErrNotText: a request has text that is not UTF-8, which JSON cannot carry.
-var ErrNotText = errors.New("it is not UTF-8")
+// ErrNotText: a request has text that is not UTF-8, which JSON cannot carry. The error
+// around it names the member.
+var ErrNotText = errors.New("not UTF-8")
 
 // encode writes a request's body. What is not UTF-8 is an error: each such byte would
 // become U+FFFD on its way, and what is done would not be what was asked for.
@@ -127,33 +129,40 @@ func encode(body any) ([]byte, error) {
 	if err := enc.Encode(body); err != nil {
 		return nil, err
 	}
-	if notText(reflect.ValueOf(body)) {
-		return nil, ErrNotText
-	}
-	return text.Bytes(), nil
+	return text.Bytes(), mustBeText("the request", reflect.ValueOf(body))
 }
 
-// notText reports whether a string of a request's body is not UTF-8.
-func notText(v reflect.Value) bool {
+// mustBeText returns the error of the first string of a request's body that is not UTF-8,
+// in the value that is called name.
+func mustBeText(name string, v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
-		return !utf8.ValidString(v.String())
+		if !utf8.ValidString(v.String()) {
+			return fmt.Errorf("%s is %w: %.80q", name, ErrNotText, v.String())
+		}
 	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && notText(v.Elem())
+		if !v.IsNil() {
+			return mustBeText(name, v.Elem())
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if notText(v.Field(i)) {
-				return true
+			f := v.Type().Field(i)
+			inner, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous {
+				inner = name
+			}
+			if err := mustBeText(inner, v.Field(i)); err != nil {
+				return err
 			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if notText(v.Index(i)) {
-				return true
+			if err := mustBeText(name, v.Index(i)); err != nil {
+				return err
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 // send sends a request. Whatever is not a success is a *Problem; the body of what is

@@ -242,8 +242,12 @@ func TestControl_strange_answers(t *testing.T) {
 		c := strange(t, func(w http.ResponseWriter, _ *http.Request) { asked++; _, _ = io.WriteString(w, "{}") })
 		_, edited := c.Edit(t.Context(), api.EditAct{Seq: 1, Line: "{\"a\":\"\xff\"}"})
 		_, held := c.HoldKeys(t.Context(), api.KeysAct{Keys: []string{"K", "K\xff"}})
-		if asked > 0 || !errors.Is(edited, ErrNotText) || !errors.Is(held, ErrNotText) {
-			t.Errorf("%d requests: %v, %v", asked, edited, held)
+		_, paused := c.Pause(t.Context(), api.Act{By: "a\xff"})
+		_, verified := c.Verify(t.Context(), api.VerifyAct{Witnesses: []api.Witness{{Head: "00"}, {Head: "\xff"}}})
+		for name, err := range map[string]error{"line": edited, "keys": held, "by": paused, "head": verified} {
+			if asked > 0 || !errors.Is(err, ErrNotText) || !strings.Contains(err.Error(), name+" is not UTF-8") {
+				t.Errorf("%s, %d requests: %v", name, asked, err)
+			}
 		}
 		if _, err := c.Edit(t.Context(), api.EditAct{Seq: 1, Line: "\ufffd"}); asked != 1 || err != nil {
 			t.Errorf("a replacement character of the sender's own: %d requests, %v", asked, err)
