@@ -63,8 +63,9 @@ type KeyQuery struct {
 // is the store's own and does not change. A key that changes its state while somebody
 // reads the list may be met twice, or not at all.
 type KeyPage struct {
-	Keys []Key
-	Next string // the After of the page that follows; "": this was the last
+	Keys   []Key
+	Next   string // the After of the page that follows; "": this was the last
+	Paused *Pause // while the page was read; nil: claims went on
 }
 
 // ErrNoPage: the After of a query is not the Next of any page.

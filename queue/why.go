@@ -120,6 +120,17 @@ func (s *Standing) Causes(c *Circumstances) []Cause {
 	return causes
 }
 
+// Causes are why nothing of one of the page's keys runs, as [Standing.Causes] gives
+// them for the key; none if nothing keeps it. What they cost does not depend on what the
+// store holds.
+func (p *KeyPage) Causes(k *Key, c *Circumstances) []Cause {
+	causes := (&Standing{Key: k, Paused: p.Paused}).Causes(c)
+	if r := causes[0].Reason; r == WhyNext || r == WhyNothing {
+		return nil
+	}
+	return causes
+}
+
 // nothingInOrder is the cause of a key without a message that has its place.
 func (s *Standing) nothingInOrder() Cause {
 	if s.Due != nil {

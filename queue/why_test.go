@@ -65,6 +65,34 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestKeyPage_Causes: a row of a list names what keeps its key, and nothing for one that
+// only waits its turn.
+func TestKeyPage_Causes(t *testing.T) {
+	nobody := &Circumstances{Running: true, Routes: []Serving{{Route: RouteReview}}}
+	ready := Key{Name: "A", State: KeyReady, Open: 1, First: 1, Route: RouteReview}
+	for _, c := range []struct {
+		what string
+		p    KeyPage
+		k    Key
+		c    *Circumstances
+		want string
+	}{
+		{"its turn", KeyPage{}, ready, &Circumstances{}, "[]"},
+		{"nobody there", KeyPage{}, ready, nobody, "[no_consumer]"},
+		{"paused", KeyPage{Paused: &Pause{}}, ready, nobody, "[paused no_consumer]"},
+		{"held", KeyPage{Paused: &Pause{}}, Key{Name: "B", Hold: &KeyHold{}}, nobody, "[operator]"},
+		{"nothing known", KeyPage{}, Key{Name: "C"}, nobody, "[]"},
+	} {
+		reasons := []Reason{}
+		for _, cause := range c.p.Causes(&c.k, c.c) {
+			reasons = append(reasons, cause.Reason)
+		}
+		if got := fmt.Sprint(reasons); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+}
+
 // causeText spells a cause.
 func causeText(c *Cause) string {
 	text := string(c.Reason)

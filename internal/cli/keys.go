@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"breakwater/internal/client"
 	"breakwater/internal/control/api"
+	"breakwater/queue"
 )
 
 func (e *env) keysCommand() *ucli.Command {
@@ -106,7 +108,10 @@ held by an operator, in the order in which a person should look at them: "blocke
 a dead letter (or damaged bytes), "held" by an operator, for a retry, or until a time
 that a handler named, "busy" while somebody works on them, "ready". Of each: how many
 exceptions are open, when the first of them was accepted, what they are worth (sums
-of amounts without their signs, per currency), and what it waits for.
+of amounts without their signs, per currency), and what it waits for: by itself, and
+because everything does (a pause, a drain), or all whose first exception has its route
+(no consumer is attached, or the handler cannot be had). With --json "waits_for" has
+the causes as "why" has them, without the text of a failure or of a hold.
 
 A key of which everything is scheduled is not listed. A key that changes its state
 meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
@@ -205,7 +210,10 @@ func amountText(amount, currency string) string {
 	return amount + " " + currency
 }
 
-// waitsText is what a key waits for, in short.
+// ownReasons are those that a key's own members tell, in fewer words.
+var ownReasons = []queue.Reason{queue.WhyDamaged, queue.WhyBlocked, queue.WhyOperator, queue.WhyRetry, queue.WhyHold, queue.WhyLeased}
+
+// waitsText is what a key waits for, in short, and what keeps everything or its route.
 func waitsText(k *api.Key) string {
 	var parts []string
 	if k.Damaged != 0 {
@@ -237,6 +245,11 @@ func waitsText(k *api.Key) string {
 	}
 	if h := k.Holder; h != nil {
 		parts = append(parts, fmt.Sprintf("%s, who has seq %d until %s", short(h.Owner, 32), h.Seq, moment(h.Deadline)))
+	}
+	for i := range k.WaitsFor {
+		if c := &k.WaitsFor[i]; !slices.Contains(ownReasons, queue.Reason(c.Reason)) {
+			parts = append(parts, short(c.Words, 200))
+		}
 	}
 	return strings.Join(parts, "; ")
 }

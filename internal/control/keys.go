@@ -19,7 +19,8 @@ func keyStates() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// listKeys lists partition keys, those that a person has to look at first.
+// listKeys lists partition keys, those that a person has to look at first, each with
+// what keeps it: who works on which route is asked once, the trail not at all.
 func (s *Server) listKeys(x *exchange) error {
 	limit, err := x.query.number("limit", 1, api.MaxLimit, defaultLimit)
 	if err != nil {
@@ -32,6 +33,7 @@ func (s *Server) listKeys(x *exchange) error {
 		}
 	}
 	doc := api.List[api.Key]{Items: []api.Key{}}
+	circumstances := s.circumstances(q.Now)
 	for steps := 0; steps < int(limit)/keySteps+1 && len(doc.Items) < int(limit); steps++ {
 		q.Limit = min(keySteps, int(limit)-len(doc.Items))
 		page, err := s.o.Store.Keys(x.r.Context(), q)
@@ -39,7 +41,11 @@ func (s *Server) listKeys(x *exchange) error {
 			return err
 		}
 		for i := range page.Keys {
-			doc.Items = append(doc.Items, keyOf(&page.Keys[i]))
+			row := keyOf(&page.Keys[i])
+			for _, cause := range page.Causes(&page.Keys[i], circumstances) {
+				row.WaitsFor = append(row.WaitsFor, causeOf(&cause, q.Now))
+			}
+			doc.Items = append(doc.Items, row)
 		}
 		if q.After, doc.Next = page.Next, page.Next; page.Next == "" {
 			break

@@ -64,6 +64,7 @@ func (s *Store) Keys(ctx context.Context, q queue.KeyQuery) (page queue.KeyPage,
 		l := keyLister{txn: x, now: q.Now, limit: max(0, min(q.Limit, MaxPage))}
 		l.list(at, q.State)
 		page = l.page
+		page.Paused = x.t.paused()
 		return nil
 	})
 	return page, err

@@ -34,10 +34,6 @@ func (s *Store) Status(ctx context.Context, now time.Time) (st queue.StoreStatus
 		if len(t.byCode) > 0 {
 			st.DeadByCode = maps.Clone(t.byCode)
 		}
-		if t.pause != nil {
-			p := *t.pause
-			st.Paused = &p
-		}
 		st.Oldest, err = x.oldest()
 		return err
 	})
@@ -52,7 +48,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		Done: t.count.done, Dead: t.dead, Discarded: t.count.discarded, Quarantined: t.quarantined,
 		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
 		BlockedKeys: t.depth.blockedKeys, OperatorHolds: t.depth.operatorHolds, DeadUnvalued: t.unvalued,
-		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Opening: t.opening, Origin: queue.Origin(s.id), Paused: t.pause,
+		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Opening: t.opening, Origin: queue.Origin(s.id), Paused: t.paused(),
 		Damaged:   int64(len(t.standIns) + len(t.lostFlights)),
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside, DiskFree: x.room.disk,

@@ -43,10 +43,7 @@ func (s *Store) Why(ctx context.Context, q queue.WhyQuery) (st queue.Standing, e
 }
 
 func (x *txn) why(q *queue.WhyQuery, hash keyHash, gone bool, st *queue.Standing) error {
-	if p := x.t.pause; p != nil {
-		paused := *p
-		st.Paused = &paused
-	}
+	st.Paused = x.t.paused()
 	if gone {
 		return nil
 	}
@@ -67,6 +64,15 @@ func (x *txn) why(q *queue.WhyQuery, hash keyHash, gone bool, st *queue.Standing
 	st.Key = &about
 	st.Ahead, st.AheadMore = x.t.ahead(k)
 	return nil
+}
+
+// paused is who paused the claims, as it may be handed out; nil: they go on.
+func (t *tables) paused() *queue.Pause {
+	if t.pause == nil {
+		return nil
+	}
+	p := *t.pause
+	return &p
 }
 
 // ahead counts the keys of a key's route that are claimed before it: those with a more

@@ -25,6 +25,7 @@ func (s *Store) Keys(ctx context.Context, q queue.KeyQuery) (page queue.KeyPage,
 		from = name
 	}
 	err = s.read(ctx, func() {
+		page.Paused = s.pause()
 		for _, state := range queue.KeyStates {
 			for _, name := range slices.Sorted(maps.Keys(s.keys)) {
 				switch {
@@ -135,11 +136,17 @@ func (s *Store) Why(ctx context.Context, q queue.WhyQuery) (st queue.Standing, e
 	return st, nil
 }
 
-func (s *state) why(q *queue.WhyQuery, st *queue.Standing) (found bool) {
-	if s.paused != nil {
-		p := *s.paused
-		st.Paused = &p
+// pause is who paused the claims, as it may be handed out; nil: they go on.
+func (s *state) pause() *queue.Pause {
+	if s.paused == nil {
+		return nil
 	}
+	p := *s.paused
+	return &p
+}
+
+func (s *state) why(q *queue.WhyQuery, st *queue.Standing) (found bool) {
+	st.Paused = s.pause()
 	name := q.Key
 	if x := st.Exception; x != nil {
 		if x.State == queue.Done || x.State == queue.Discarded {

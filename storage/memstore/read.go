@@ -31,12 +31,8 @@ func (s *state) status() queue.StoreStatus {
 		OpenKeys: s.openKeys, LedgerKeys: int64(len(s.ledger)),
 		LastSeq: s.lastSeq, Head: s.head(), Records: s.lastN, Opening: s.opening, Origin: queue.Origin(s.id),
 		ArchivedN: s.archived.N, ArchivedBlock: s.archived.Head.Block, ArchivedAt: s.archived.At,
-		DiskFree: -1,
-		Oldest:   s.oldest(),
-	}
-	if s.paused != nil {
-		p := *s.paused
-		st.Paused = &p
+		DiskFree: -1, Paused: s.pause(),
+		Oldest: s.oldest(),
 	}
 	s.countStates(&st)
 	return st

@@ -153,6 +153,22 @@ var keyPromises = []promise{
 		}
 		equal(w, "those to look at come first", slices.IsSorted(order), true)
 	}},
+	{"a_page_of_keys_says_who_paused_the_claims", func(w *world) {
+		w.given("a1@A")
+		paused := func() *queue.Pause {
+			page, err := w.store.Keys(w.ctx, queue.KeyQuery{Now: w.now(), Limit: 1})
+			w.ok(err, "keys")
+			return page.Paused
+		}
+		equal(w, "nobody did", paused() == nil, true)
+		w.ok(w.store.Pause(w.ctx, w.operator("close")), "pause")
+		p := paused()
+		equal(w, "pause", [3]any{p.By, p.Reason, p.Since.Equal(w.now())}, [3]any{"olga", "close", true})
+		w.crash()
+		equal(w, "after a crash", paused().Reason, "close")
+		w.ok(w.store.Resume(w.ctx, w.operator("")), "resume")
+		equal(w, "it is over", paused() == nil, true)
+	}},
 	{"no_page_begins_where_none_has_ended", func(w *world) {
 		w.given("a1@A", "b1@B")
 		page, err := w.store.Keys(w.ctx, queue.KeyQuery{Now: w.now(), Limit: 1})

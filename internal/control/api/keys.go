@@ -66,6 +66,10 @@ type Key struct {
 	Holder     *KeyHolder `json:"holder,omitempty"`
 	Aside      *KeyAside  `json:"aside,omitempty"`
 	Damaged    uint64     `json:"damaged,omitzero"` // the exception whose stored bytes are damaged
+
+	// WaitsFor, of a row of a list: why nothing of the key runs, by what it waits for
+	// itself and by what keeps everything, or all of its route; absent: nothing keeps it.
+	WaitsFor []Cause `json:"waits_for,omitempty"`
 }
 
 // Amount is a sum in one currency.
