@@ -107,6 +107,9 @@ func (c *Consumer) attach() ([]byte, error) {
 
 // granted reads the answer to the first line.
 func granted(line []byte) (lease time.Duration, err error) {
+	if err := otherThanConsume(line); err != nil {
+		return 0, err
+	}
 	var h heard
 	if err := json.Unmarshal(line, &h); err != nil {
 		return 0, fmt.Errorf("%w: its answer is not JSON: %.80q", ErrUsage, line)

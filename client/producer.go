@@ -91,7 +91,8 @@ type run struct {
 // Send sends every line of in and returns when each has its receipt. After a lost
 // connection it connects again and sends what has no receipt; what was stored is
 // then answered as a duplicate, never stored twice. The Result is valid also with
-// an error.
+// an error: ErrLost, ErrRefused, ErrLongLine, ErrOtherSocket, that of ctx, or of the
+// input.
 //
 // in is read by a goroutine of its own, because it may be a terminal where nobody
 // types while the connection is lost or ctx ends. Then a Read may still be waiting
@@ -129,8 +130,8 @@ func (p *Producer) Send(ctx context.Context, in io.Reader) (Result, error) {
 	}
 }
 
-// inputError is trouble with what is to be sent, or with the receipts' taker: no
-// other connection would help.
+// inputError is trouble with what is to be sent, with the receipts' taker or with the
+// socket: no other connection would help.
 type inputError struct{ err error }
 
 // Error is the trouble's text.
@@ -278,6 +279,7 @@ func readLine(b *bufio.Reader) (line []byte, err error) {
 // receipt is what is read of an answer.
 type receipt struct {
 	Line   int    `json:"line"`
+	Seq    uint64 `json:"seq"`
 	Status string `json:"status"`
 	Event  string `json:"event"`
 	Code   string `json:"code"`
@@ -294,10 +296,14 @@ func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 			return false, fmt.Errorf("read receipts: %w", err)
 		}
 		var rc receipt
-		if err := json.Unmarshal(line, &rc); err != nil {
+		if err := json.Unmarshal(line, &rc); err != nil && !isHTTP(line) {
 			return false, &inputError{fmt.Errorf("a receipt that is not JSON: %.80q", line)}
 		}
 		switch {
+		case isHTTP(line):
+			return false, &inputError{fmt.Errorf("%w: it is the control socket, which speaks HTTP; nothing was stored", ErrOtherSocket)}
+		case rc.Event != "" && rc.Code == codeUsage:
+			return false, &inputError{fmt.Errorf("%w: it is the consume socket, which hands exceptions out and takes none; nothing was stored", ErrOtherSocket)}
 		case rc.Event == "end":
 			r.res.Audit = rc.Audit
 			return true, nil

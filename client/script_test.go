@@ -34,16 +34,15 @@ func play(t *testing.T, parts ...func(s scripted)) (path string) {
 	go func() {
 		defer close(ended)
 		for _, part := range parts {
-			c, err := l.Accept()
+			s, err := meets(t, l)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			s := scripted{t, c, bufio.NewReader(c)}
 			s.wants(`{"attach":"ui",`)
 			s.says(`{"event":"attached","consumer":"ui","lease_timeout_ms":60000}`)
 			part(s)
-			_ = c.Close()
+			_ = s.Close()
 		}
 	}()
 	t.Cleanup(func() {
@@ -51,6 +50,22 @@ func play(t *testing.T, parts ...func(s scripted)) (path string) {
 		<-ended
 	})
 	return path
+}
+
+// meets accepts the next connection that says something. One that says nothing only looks
+// what kind of socket it is.
+func meets(t testing.TB, l net.Listener) (scripted, error) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return scripted{}, err
+		}
+		s := scripted{t, c, bufio.NewReader(c)}
+		if _, err := s.in.Peek(1); err == nil {
+			return s, nil
+		}
+		_ = c.Close()
+	}
 }
 
 func (s scripted) says(line string) {
@@ -174,11 +189,10 @@ func TestConsumer_scripted(t *testing.T) {
 		defer l.Close()
 		go func() {
 			for i := 0; ; i++ {
-				c, err := l.Accept()
+				s, err := meets(t, l)
 				if err != nil {
 					return // the test is over
 				}
-				s := scripted{t, c, bufio.NewReader(c)}
 				s.wants(`{"attach":"ui",`)
 				if i > 0 {
 					s.says(`{"event":"refused","consumer":"ui","code":"NAME_IN_USE","error":"..."}`)
@@ -186,7 +200,7 @@ func TestConsumer_scripted(t *testing.T) {
 					s.says(`{"event":"attached","consumer":"ui","lease_timeout_ms":60000}`)
 					s.delivers("a", "k", time.Minute)
 				}
-				_ = c.Close()
+				_ = s.Close()
 			}
 		}()
 		c := Consumer{Path: path, Name: "ui"}

@@ -49,19 +49,22 @@ type sent struct {
 }
 
 // Attach connects to the socket and attaches. Where nobody listens it tries for some
-// 6 s: the server may just be starting. The error is ErrNameInUse, ErrUsage, ErrLost,
-// or that of ctx.
+// 6 s: the server may just be starting. The error is ErrNameInUse, ErrUsage,
+// ErrOtherSocket, ErrLost, or that of ctx.
 func (c *Consumer) Attach(ctx context.Context) (*Session, error) {
 	s := &Session{c: *c, known: map[string]time.Time{}}
 	s.changed.L = &s.mu
 	for n := 1; ; n++ {
-		err := s.connect(ctx)
+		err := notEnqueue(ctx, c.Path)
+		if err == nil {
+			err = s.connect(ctx)
+		}
 		switch {
 		case err == nil:
 			return s, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case errors.Is(err, ErrNameInUse) || errors.Is(err, ErrUsage):
+		case errors.Is(err, ErrNameInUse) || errors.Is(err, ErrUsage) || errors.Is(err, ErrOtherSocket):
 			return nil, err
 		case n > maxFirst:
 			return nil, fmt.Errorf("%w: %w", ErrLost, err)
@@ -169,7 +172,7 @@ func (s *Session) Close() {
 // Next returns the next event. A lost connection is made again, for as long as ctx
 // lasts; then the event is Attached: leases may have ended meanwhile. The error is
 // that of ctx, after which Next may be called again, ErrNameInUse if somebody else has
-// taken the name, or ErrUsage.
+// taken the name, ErrUsage, or ErrOtherSocket if the path leads to another socket now.
 func (s *Session) Next(ctx context.Context) (Event, error) {
 	for {
 		s.mu.Lock()
@@ -222,7 +225,7 @@ func (s *Session) reconnect(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case inUse > maxFirst || errors.Is(err, ErrUsage) || errors.Is(err, errClosed):
+		case inUse > maxFirst || errors.Is(err, ErrUsage) || errors.Is(err, ErrOtherSocket) || errors.Is(err, errClosed):
 			return err
 		}
 		if err := s.wait(ctx, n, err); err != nil {

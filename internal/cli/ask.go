@@ -101,6 +101,8 @@ func explain(err error) error {
 	case errors.Is(err, client.ErrNobody):
 		return &failure{status: exitFailed, err: err,
 			hint: `start it with "breakwater serve", or name its configuration with --config, or its control.sock with --socket; --file reads a copy of its file`}
+	case errors.Is(err, client.ErrOtherSocket):
+		return &failure{status: exitUsage, err: err, hint: "this command asks control.sock: give its path with --socket, or leave it out and the configuration has it"}
 	case errors.Is(err, client.ErrNotText):
 		return &failure{status: exitUsage, err: err, hint: "nothing was changed; give it as UTF-8, and with --by who acts if your user's name is not"}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE) && !errors.Is(err, errPipe):

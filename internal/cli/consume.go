@@ -136,6 +136,8 @@ func (a *consuming) explain(err error) error {
 	switch {
 	case errors.Is(err, client.ErrNameInUse):
 		return &failure{status: exitFailed, err: err, hint: "end the other consumer, or take another --name"}
+	case errors.Is(err, client.ErrOtherSocket):
+		return &failure{status: exitUsage, err: err, hint: "consumers attach to consume.sock: give its path with --socket, or leave it out and the configuration has it"}
 	case errors.Is(err, client.ErrUsage):
 		return &failure{status: exitUsage, err: err, hint: usageHint(err)}
 	case errors.Is(err, client.ErrRefused):

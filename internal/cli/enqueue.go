@@ -169,6 +169,8 @@ func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
 	switch {
 	case errors.Is(err, client.ErrRefused):
 		return &failure{status: exitFailed, err: err, hint: `end another producer, or raise max_connections of socket "enqueue"`}
+	case errors.Is(err, client.ErrOtherSocket):
+		return &failure{status: exitUsage, err: err, hint: "exceptions go to enqueue.sock: give its path with --socket, or leave it out and the configuration has it"}
 	case errors.Is(err, client.ErrLost):
 		return &failure{status: exitFailed, err: err, hint: `start it with "breakwater serve", or name its socket with --socket`}
 	case errors.Is(err, context.Canceled):

@@ -54,11 +54,9 @@ type Control struct {
 	http *http.Client
 }
 
-// NewControl returns a client of the socket at path. Nothing is connected yet.
-func NewControl(path string) *Control {
-	d := net.Dialer{Timeout: dialTime}
-	return NewControlOver(func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", path) })
-}
+// NewControl returns a client of the socket at path. Nothing is connected yet. If that is
+// another socket of breakwater's, every request is ErrOtherSocket.
+func NewControl(path string) *Control { return NewControlOver((&door{path: path}).dial) }
 
 // NewControlOver returns a client over connections that dial makes.
 func NewControlOver(dial func(context.Context) (net.Conn, error)) *Control {
@@ -66,10 +64,10 @@ func NewControlOver(dial func(context.Context) (net.Conn, error)) *Control {
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				c, err := dial(ctx)
-				if err != nil {
-					return nil, fmt.Errorf("%w: %w", ErrNobody, err)
+				if err != nil && !errors.Is(err, ErrOtherSocket) {
+					err = fmt.Errorf("%w: %w", ErrNobody, err)
 				}
-				return c, nil
+				return c, err
 			},
 			DisableCompression: true, // it stays on this host
 			MaxIdleConns:       1,
@@ -191,7 +189,7 @@ func (c *Control) send(ctx context.Context, method, path string, query url.Value
 	var wrapped *url.Error
 	errors.As(err, &wrapped)
 	switch {
-	case wrapped != nil && errors.Is(err, ErrNobody): // there was nobody to ask
+	case wrapped != nil && (errors.Is(err, ErrNobody) || errors.Is(err, ErrOtherSocket)): // there was nobody to ask
 		return nil, wrapped.Err
 	case wrapped != nil: // its own text is the request's, which nobody typed
 		return nil, fmt.Errorf("ask for %s: %w", path, wrapped.Err)

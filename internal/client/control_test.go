@@ -260,3 +260,50 @@ func TestControl_strange_answers(t *testing.T) {
 		}
 	})
 }
+
+// TestControl_of_another_socket: a request that is sent to the wrong socket is an error
+// that says so; the enqueue socket, which would store it, is not sent it.
+func TestControl_of_another_socket(t *testing.T) {
+	for _, c := range []struct{ name, probed, asked, want string }{
+		{"enqueue", `{"event":"end","lines":0}`, "", "is the enqueue socket"},
+		{"enqueue, which does not show it", "", `{"line":1,"status":"quarantined","seq":1}`, `does not speak HTTP: "{\"line\":1`},
+		{"consume", "", `{"event":"error","code":"USAGE"}`, "does not speak HTTP"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := socketPath(t)
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			asked := make(chan bool, 8)
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return // the test is over
+					}
+					n, _ := conn.Read(make([]byte, 1))
+					answer := c.probed
+					if n > 0 {
+						asked <- true
+						answer = c.asked
+					}
+					_, _ = io.WriteString(conn, answer+"\n")
+					_ = conn.Close()
+				}
+			}()
+			control := NewControl(path)
+			defer control.Close()
+			for range 2 { // it does not get used to it
+				_, err := control.Status(t.Context())
+				if !errors.Is(err, ErrOtherSocket) || errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v", err)
+				}
+			}
+			if got := len(asked) > 0; got != (c.asked != "") {
+				t.Errorf("asked %v", got)
+			}
+		})
+	}
+}

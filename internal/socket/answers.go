@@ -159,6 +159,10 @@ type request struct {
 	lease    time.Duration // 0: it asks for none
 }
 
+// ofExceptions are members by which an exception is known that is sent to the wrong
+// socket.
+var ofExceptions = []string{"idempotency_key", "trace_id", "partition_key", "ledger_entity", "match_decision", "variance_amount"}
+
 // readAttach reads a line of a consumer that is not attached yet.
 func readAttach(text []byte) (r request, err error) {
 	r.routes = queue.RoutesOf(queue.Routes[:]...)
@@ -187,6 +191,9 @@ func readAttach(text []byte) (r request, err error) {
 				return errors.New("attach first: nothing can be answered before")
 			}
 			err = fmt.Errorf("attach has no member %s", quote([]byte(name)))
+			if slices.Contains(ofExceptions, name) {
+				err = fmt.Errorf("%w: exceptions are sent to the enqueue socket, this is the consume socket", err)
+			}
 		}
 		return err
 	})
