@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,7 +20,7 @@ type Consumer struct {
 	// Name is what the consumer is known by, in the trail too: 1 to 64 bytes that can
 	// be seen. Who attaches under the same name, as the same user, has its leases.
 	Name     string
-	Prefetch int           // at most so many deliveries without an answer; 0: 1
+	Prefetch int           // at most so many deliveries without an answer, and never more than Max; 0: 1
 	Routes   []string      // only of these; nil: of all
 	Lease    time.Duration // how long a delivery is its own; 0: as the server is configured
 	Max      int           // Run ends when so many deliveries were answered; 0: it does not
@@ -71,7 +72,7 @@ type running struct {
 	hands   sync.WaitGroup
 	taking  bool       // else it ends what it has begun
 	taken   int        // deliveries that were begun
-	waiting []Delivery // for a hand, or for their key
+	waiting []Delivery // not begun: for a hand, for their key, or as there are more than Max
 
 	mu   sync.Mutex
 	jobs map[string]*job // by lease, until the answer is confirmed
@@ -147,9 +148,7 @@ func (r *running) unfinished() int {
 func (r *running) heed(e *Event) {
 	switch e.Kind {
 	case Delivered:
-		if r.taking { // else it is put back when it detaches
-			r.waiting = append(r.waiting, *e.Delivery)
-		}
+		r.waiting = append(r.waiting, *e.Delivery)
 	case Attached:
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -160,6 +159,7 @@ func (r *running) heed(e *Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.extend(e.Lease)
+		r.giveBack(e.Lease)
 	case Settled, Refused, Faulty:
 		r.answered(e)
 	}
@@ -169,6 +169,15 @@ func (r *running) heed(e *Event) {
 func (r *running) extend(lease string) {
 	if j := r.jobs[lease]; j != nil && j.answer == nil {
 		_ = r.say(lease, &Answer{Verb: Extend}) // a lease that was received is text
+	}
+}
+
+// giveBack puts back what was not begun: the end of its lease would count as a delivery.
+// Sooner it is not, as the next one would come in its place, again and again.
+func (r *running) giveBack(lease string) {
+	if i := slices.IndexFunc(r.waiting, func(d Delivery) bool { return d.Lease == lease }); i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+		_ = r.say(lease, &Answer{Verb: Release, Reason: "not begun"}) // a lease that was received is text
 	}
 }
 
@@ -228,9 +237,8 @@ func (r *running) start() {
 	rest := r.waiting[:0]
 	for _, d := range r.waiting {
 		switch {
-		case !r.taking || r.c.Max > 0 && r.taken >= r.c.Max:
 		case !d.Deadline.After(time.Now()): // somebody else has it by now
-		case r.busy[d.PartitionKey] || len(r.busy) >= max(r.c.Prefetch, 1):
+		case !r.taking || r.c.Max > 0 && r.taken >= r.c.Max || r.busy[d.PartitionKey] || len(r.busy) >= max(r.c.Prefetch, 1):
 			rest = append(rest, d)
 		default:
 			r.begin(d)

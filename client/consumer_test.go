@@ -54,6 +54,22 @@ func TestConsumer(t *testing.T) {
 			t.Errorf("decided %+v", r)
 		}
 	})
+	t.Run("asks for no more than it is to take", func(t *testing.T) {
+		s := newServer(t)
+		s.put(5, 1)
+		c := &Consumer{Path: s.path, Name: "robot", Prefetch: 5, Max: 1}
+		if err := c.Run(t.Context(), func(context.Context, Delivery) Answer {
+			if n := len(s.records(queue.EventDispatched)); n != 1 {
+				t.Errorf("%d were handed out", n)
+			}
+			return done
+		}); err != nil {
+			t.Error(err)
+		}
+		if st := s.status(); st.Done != 1 || st.Ready != 4 {
+			t.Errorf("%+v", st)
+		}
+	})
 	t.Run("every answer does what it says", func(t *testing.T) {
 		s := newServer(t)
 		s.put(5, 1)

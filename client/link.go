@@ -95,12 +95,16 @@ func (c *Consumer) attach() ([]byte, error) {
 	if err := mustBeText(texts...); err != nil {
 		return nil, err
 	}
+	prefetch := max(c.Prefetch, 1)
+	if c.Max > 0 { // what it will not work on is better with somebody else
+		prefetch = min(prefetch, c.Max)
+	}
 	ask := struct {
 		Attach   string   `json:"attach"`
 		Prefetch int      `json:"prefetch"`
 		Routes   []string `json:"routes,omitempty"`
 		LeaseMs  int64    `json:"lease_timeout_ms,omitempty"`
-	}{c.Name, max(c.Prefetch, 1), c.Routes, c.Lease.Milliseconds()}
+	}{c.Name, prefetch, c.Routes, c.Lease.Milliseconds()}
 	line, err := json.Marshal(ask)
 	return append(line, '\n'), err // strings and numbers always marshal
 }

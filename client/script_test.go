@@ -166,6 +166,36 @@ func TestConsumer_scripted(t *testing.T) {
 		}
 		<-lost
 	})
+	t.Run("what is more than Max is kept unanswered, and put back before its lease ends", func(t *testing.T) {
+		finish := make(chan struct{})
+		path := play(t, func(s scripted) {
+			s.delivers("a", "a", time.Minute)
+			s.delivers("b", "b", time.Minute)
+			s.wants(`{"ack":"a"`)
+			s.says(`{"event":"settled","lease":"a","seq":1}`)
+			s.delivers("c", "c", time.Minute)
+			s.says(`{"event":"lease_ending","lease":"b"}`)
+			s.wants(`{"extend":"b"}`) // nothing was said of c
+			s.says(`{"event":"extended","lease":"b"}`)
+			s.says(`{"event":"lease_ending","lease":"c"}`)
+			s.wants(`{"reason":"not begun","release":"c"}`)
+			s.says(`{"event":"settled","lease":"c","seq":3}`)
+			close(finish)
+			s.wants(`{"ack":"b"`)
+			s.says(`{"event":"settled","lease":"b","seq":2}`)
+			s.leaves()
+		})
+		c := Consumer{Path: path, Name: "ui", Max: 2, Prefetch: 2}
+		err := c.Run(t.Context(), func(_ context.Context, d Delivery) Answer {
+			if d.Lease != "a" {
+				<-finish
+			}
+			return done
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("what ran out on its way is not begun", func(t *testing.T) {
 		path := play(t, func(s scripted) {
 			s.delivers("a", "k", -time.Second)

@@ -25,13 +25,14 @@ type filter struct {
 	*consuming
 	session *client.Session
 	open    map[string]bool // leases that were printed and not answered
+	surplus map[string]bool // leases that came when --max were printed already
 	printed int
 	refused int
 }
 
 // run filters until stdin ends, ctx does, or enough was answered.
 func (f *filter) run(ctx context.Context) (err error) {
-	f.open = map[string]bool{}
+	f.open, f.surplus = map[string]bool{}, map[string]bool{}
 	if f.session, err = f.Attach(ctx); err != nil {
 		return err
 	}
@@ -87,14 +88,20 @@ func (f *filter) heed(e client.Event) error {
 	switch e.Kind {
 	case client.Delivered:
 		if f.Max > 0 && f.printed >= f.Max {
-			return f.session.Send(context.Background(), e.Lease, client.Answer{Verb: client.Release})
+			f.surplus[e.Lease] = true // put back when it leaves: now, the next would come in its place
+			return nil
 		}
 		f.printed++
 		f.open[e.Lease] = true
 		return write(f.Stdout, append(e.Line, '\n'))
 	case client.Settled:
 		delete(f.open, e.Lease)
+		delete(f.surplus, e.Lease)
 	case client.Refused:
+		if f.surplus[e.Lease] {
+			delete(f.surplus, e.Lease) // it came too late to be put back by us
+			return nil
+		}
 		if e.Resent && e.Code == client.CodeAlreadySettled {
 			delete(f.open, e.Lease) // by the same answer, whose confirmation was lost
 			return nil
@@ -106,6 +113,9 @@ func (f *filter) heed(e client.Event) error {
 		f.refused++
 		f.say("not understood: %s: %s", e.Code, e.Error)
 	case client.LeaseEnding:
+		if f.surplus[e.Lease] { // nobody has seen it: the end of its lease would count as a delivery
+			return f.session.Send(context.Background(), e.Lease, client.Answer{Verb: client.Release, Reason: "not shown"})
+		}
 		f.say("lease %s ends at %s", e.Lease, e.Deadline.UTC().Format(time.RFC3339))
 	case client.Draining:
 		f.say("breakwater is stopping; answers are still taken")
