@@ -19,7 +19,8 @@ type commandLine struct {
 	args    []string      // flags before arguments, level by level
 	help    bool          // somebody asked for help: nothing is run
 
-	trailing int // how many of the last words stood after "--"
+	dashes   bool // "--" was among the words
+	trailing int  // how many of the last words stood after it
 }
 
 // reading is a command line that is being read.
@@ -51,7 +52,7 @@ func arrange(app *ucli.App, words []string) (commandLine, error) {
 	for words = words[1:]; len(words) > 0 && err == nil; {
 		switch word := words[0]; {
 		case word == "--":
-			r.trailing = len(words) - 1
+			r.dashes, r.trailing = true, len(words)-1
 			r.words, words = append(r.words, words[1:]...), nil
 		case word == "-" || !strings.HasPrefix(word, "-"):
 			err = r.word(word)

@@ -57,7 +57,7 @@ what was not answered is put back.`,
 			&ucli.IntFlag{Name: "prefetch", Usage: "have at most `N` exceptions at once; default 1", Value: 1},
 			&ucli.DurationFlag{Name: "lease-timeout", Usage: "have each for `TIME` (30s, 10m); default queue.lease_timeout_ms"},
 			&ucli.StringFlag{Name: "by", Usage: "record `WHO` as the one who decided, where the answer does not say; default nobody"},
-			&ucli.IntFlag{Name: "max", Usage: "end when `N` exceptions were answered"},
+			&ucli.IntFlag{Name: "max", Usage: "end when `N` exceptions were answered; no more than these are shown or run"},
 			&ucli.DurationFlag{Name: "timeout", Usage: "give each run of CMD this `TIME`; default " + config.DefaultHandlerTimeout.String(), Value: config.DefaultHandlerTimeout},
 			&ucli.StringFlag{Name: "env", Usage: "pass the variables `NAMES` on to CMD, separated by commas"},
 			&ucli.StringFlag{Name: "socket", TakesFile: true, Usage: "attach to the socket at `PATH` instead of the configured one"},
@@ -78,6 +78,9 @@ func (e *env) consume(c *ucli.Context) error {
 	if len(command) > e.trailing {
 		return usageFor(c, "unexpected argument %q; a command stands after --", command[0])
 	}
+	if e.dashes && len(command) == 0 { // a variable that is not set must not make another program of it
+		return usageFor(c, "a command is missing after --")
+	}
 	a := &consuming{env: e, by: c.String("by"), Consumer: client.Consumer{
 		Path: c.String("socket"), Name: c.String("name"), Prefetch: c.Int("prefetch"), Lease: c.Duration("lease-timeout"),
 		Max: c.Int("max"), Waiting: e.sayWaiting,
@@ -92,7 +95,9 @@ func (e *env) consume(c *ucli.Context) error {
 	case c.IsSet("lease-timeout") && a.Lease < time.Millisecond:
 		return usageFor(c, "--lease-timeout cannot be %v", a.Lease)
 	}
-	a.Routes = listOf(c.String("routes"))
+	if a.Routes = listOf(c.String("routes")); c.IsSet("routes") && len(a.Routes) == 0 {
+		return usageFor(c, "--routes names none; leave it out for all of them")
+	}
 	if a.Path == "" {
 		cfg, err := e.config(c)
 		if err != nil {

@@ -105,7 +105,7 @@ func (e *env) inputs(names []string) (in io.Reader, size int64, err error) {
 		case err != nil:
 			return nil, 0, err
 		case info.IsDir():
-			return nil, 0, usageErrorf("%s is a directory", name)
+			return nil, 0, fmt.Errorf("%s is a directory", name)
 		}
 		if size >= 0 {
 			size += info.Size()

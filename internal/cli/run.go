@@ -41,7 +41,8 @@ func Run(stop, hurry context.Context, p Process) int {
 type env struct {
 	Process
 	hurry    context.Context
-	trailing int // words that stand after "--"
+	dashes   bool // "--" stands on the command line
+	trailing int  // how many words stand after it
 }
 
 func (e *env) run(stop context.Context) error {
@@ -56,7 +57,7 @@ func (e *env) run(stop context.Context) error {
 	case line.help:
 		return write(e.Stdout, page(app, line))
 	}
-	e.trailing = line.trailing
+	e.dashes, e.trailing = line.dashes, line.trailing
 	return app.RunContext(stop, line.args)
 }
 
