@@ -12,6 +12,7 @@ DESTDIR ?=
 # A source tree without its history (an unpacked archive) still builds.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
+BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/breakwater .
 
 FUZZTIME  ?= 20s
 BENCH     ?= .
@@ -29,10 +30,15 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 
 .PHONY: build
 build: ## the static binary, in bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/breakwater .
+	$(BUILD)
 
+$(BIN)/breakwater:
+	$(BUILD)
+
+# It installs what was built ("make" first), and builds only where nothing was: whoever
+# installs is root, and root may have no Go in its PATH.
 .PHONY: install
-install: build ## the binary, the systemd units, alerts and a dashboard, below $(DESTDIR)$(PREFIX)
+install: | $(BIN)/breakwater ## the binary, the systemd units, alerts and a dashboard, below $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(BIN)/breakwater $(DESTDIR)$(PREFIX)/bin/breakwater
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system packaging/*.service packaging/*.socket
 	sed -i 's|^ExecStart=/usr/local/|ExecStart=$(PREFIX)/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/breakwater.service

@@ -5,7 +5,8 @@
 #   breakwater --config /etc/breakwater/config.hcl config check
 
 data_dir = "/var/lib/breakwater" # StateDirectory= of the unit
-# run_dir is $RUNTIME_DIRECTORY, which the unit sets: /run/breakwater.
+run_dir  = "/run/breakwater"     # RuntimeDirectory=. Said here too, since only the service has $RUNTIME_DIRECTORY,
+                                 # and "breakwater status" in your shell must find the same sockets
 
 # Exceptions with a variance go to ROUTE_REVIEW, whose handler is "consumers" by default:
 # they wait until somebody attaches to /run/breakwater/consume.sock ("breakwater consume",

@@ -92,6 +92,9 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("socket activation: %w", err)
 	}
+	if err := checkGroups(o.Config.Sockets); err != nil {
+		return err
+	}
 	if err := a.openStore(stop); err != nil {
 		if stop.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil // told to stop before there was anything to drain

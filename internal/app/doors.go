@@ -127,6 +127,17 @@ func peerOf(c net.Conn) queue.Peer {
 	return queue.Peer{}
 }
 
+// checkGroups refuses groups that this host does not have, before a store is opened for
+// sockets that cannot be made. A new start would not heal it.
+func checkGroups(s config.Sockets) error {
+	for name, one := range map[string]config.Socket{enqueueSocket: s.Enqueue, consumeSocket: s.Consume, controlSocket: s.Control} {
+		if err := socket.CheckGroup(one.Group); err != nil {
+			return &unusableError{fmt.Sprintf("socket %q: %s", name, err), "create the group, or name another: \"breakwater config check\" says where"}
+		}
+	}
+	return nil
+}
+
 // listen takes a socket over from the service manager, or makes it.
 func listen(name string, c config.Socket, refusal []byte, from inherited, a *appliance) (*socket.Listener, error) {
 	o := socket.ListenOptions{

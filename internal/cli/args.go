@@ -36,6 +36,7 @@ type level struct {
 	name  string
 	flags []ucli.Flag
 	given []string
+	seen  []string // the names of those flags
 }
 
 // arrange reads the words of a command line. Flags may stand anywhere after the
@@ -92,6 +93,22 @@ func (r *reading) notText(format string, args ...any) error {
 	return f
 }
 
+// has reports whether the flag was given already, by any of its names.
+func (l *level) has(f ucli.Flag) bool {
+	return slices.ContainsFunc(f.Names(), func(name string) bool { return slices.Contains(l.seen, name) })
+}
+
+// repeats reports whether a flag may be given more than once. Of one that has a single
+// value the library would take the last, and what the first was to check or to select
+// would be dropped in silence.
+func repeats(f ucli.Flag) bool {
+	switch f.(type) {
+	case *ucli.BoolFlag, *ucli.StringSliceFlag:
+		return true
+	}
+	return false
+}
+
 // isText reports whether a flag's value is text; else it names a file, or is read as
 // something that only ASCII can be.
 func isText(f ucli.Flag) bool {
@@ -136,6 +153,9 @@ func (r *reading) flag(words []string) ([]string, error) {
 		if f == nil {
 			continue
 		}
+		if l.has(f) && !repeats(f) {
+			return nil, r.usage("%s--%s is given twice", r.at(), name)
+		}
 		n := 2
 		if _, isBool := f.(*ucli.BoolFlag); isBool || joined {
 			n = 1
@@ -149,7 +169,7 @@ func (r *reading) flag(words []string) ([]string, error) {
 		if isText(f) && !utf8.ValidString(value) {
 			return nil, r.notText("%s--%s: %q is not UTF-8", r.at(), name, value)
 		}
-		l.given = append(l.given, words[:n]...)
+		l.given, l.seen = append(l.given, words[:n]...), append(l.seen, name)
 		return words[n:], nil
 	}
 	var known []string

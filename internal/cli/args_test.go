@@ -53,6 +53,9 @@ func TestArrange_refuses(t *testing.T) {
 		"prog list hold --reas": `prog list hold: there is no flag "--reas"; is "--reason" meant?`,
 		"prog show 1 --since":   "the flag --since needs a value",
 		"prog --key show":       `there is no flag "--key"`,
+
+		"prog show --since 1 2 --since=3":    "prog show: --since is given twice",
+		"prog --config a show --config b 42": "prog show: --config is given twice",
 	} {
 		_, err := arrange(tree(), strings.Fields(in))
 		f, ok := err.(*failure)

@@ -25,8 +25,8 @@ func (v *verifying) certificate(now time.Time) []byte {
 			rows = append(rows, []string{"", fmt.Sprintf("%-18s %s", event, number(n))})
 		}
 	}
-	if v.witness != "" {
-		rows = append(rows, []string{"witness", v.witness + " " + verdictText(v.verdict)})
+	for _, w := range v.witnesses {
+		rows = append(rows, []string{"witness", w.text + " " + verdictText(w.verdict)})
 	}
 	if v.signed != nil {
 		rows = append(rows, []string{"checkpoints", v.signed.text()})
@@ -148,11 +148,15 @@ func (v *verifying) proofs() (proved, not []string) {
 
 // outsideProofs says what heads that were kept outside the file prove.
 func (v *verifying) outsideProofs() (proved, not []string) {
-	witnessed := queue.Verdict(v.verdict) == queue.WitnessFound
-	if witnessed {
-		h, _ := queue.ParseHead(v.witness)
-		proved = append(proved, fmt.Sprintf("the trail up to block %s is the one that whoever has this head was shown", number(h.Block)))
-		not = append(not, fmt.Sprintf("that nothing was cut off or written anew after block %s", number(h.Block)))
+	witnessed := uint64(0) // the last block of which a head was found
+	for i := range v.witnesses {
+		if w := &v.witnesses[i]; w.found() {
+			witnessed = max(witnessed, w.head.Block)
+		}
+	}
+	if witnessed > 0 {
+		proved = append(proved, fmt.Sprintf("the trail up to block %s is the one that whoever has this head was shown", number(witnessed)))
+		not = append(not, fmt.Sprintf("that nothing was cut off or written anew after block %s", number(witnessed)))
 	}
 	if s := v.signed; s != nil && s.Newest != nil {
 		proved = append(proved, fmt.Sprintf("the trail holds exactly the first %s records that the key %s signed on %s",
@@ -160,7 +164,7 @@ func (v *verifying) outsideProofs() (proved, not []string) {
 		not = append(not, fmt.Sprintf("that nothing was cut off or written anew after record %s: no checkpoint says anything of it", number(s.Newest.N)),
 			"that whoever has the private key signed no other trail")
 	}
-	if !witnessed && (v.signed == nil || v.signed.Newest == nil) {
+	if witnessed == 0 && (v.signed == nil || v.signed.Newest == nil) {
 		not = append(not, "that nothing was cut off at the end, and that not all of it was written anew: --checkpoint and --witness show it")
 	}
 	if s := v.signed; s != nil && s.Trimmed > 0 {

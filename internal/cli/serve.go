@@ -65,6 +65,8 @@ func (e *env) serve(c *ucli.Context) error {
 		return &failure{status: exitUnclean, err: err, hint: "raise queue.drain_timeout_s above the handlers' usual time"}
 	case app.IsConfig(err) && errors.As(err, &unusable):
 		return &failure{status: exitUsage, err: err, hint: unusable.Advice()}
+	case err != nil && !errors.As(err, &unusable):
+		return &failure{status: exitFailed, err: err, hint: `"breakwater doctor" and "breakwater config check" look for what is wrong with this host`}
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func TestSigned_a_file_without_an_end_can_be_left(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		s := readSigned(ctx, name, f, keys)
 		interrupt()
-		if _, _, err := s.next(); err == nil || err.Error() != "interrupted" {
+		if _, _, err := s.next(1); err == nil || err.Error() != "interrupted" {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.close()

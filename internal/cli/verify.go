@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -28,8 +30,8 @@ than 250,000 exceptions were open at once, only its chain: verify a copy then.
 
 A trail that was cut at its end is whole in itself. --witness shows that it was not:
 give it a head that somebody else was shown, as BLOCK:HASH, which stands in every
-"end" line of an enqueue connection and in what enqueue prints. A head that is not
-in the chain is a finding.
+"end" line of an enqueue connection and in what enqueue prints. It may be repeated,
+and every head is looked for. One that is not in the chain is a finding.
 
 --checkpoint does the same for signed heads: FILE has one or many, as "checkpoint" in
 the configuration writes them (or a log that has them on its lines), and all are
@@ -43,7 +45,7 @@ counted and proves nothing.`,
 			"breakwater audit verify --file copy.db --checkpoint checkpoints.txt --key checkpoint.key.pub"),
 		Flags: []ucli.Flag{
 			fileFlag(),
-			&ucli.StringFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain"},
+			&ucli.StringSliceFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain; may be repeated"},
 			&ucli.StringFlag{Name: "checkpoint", TakesFile: true, Usage: "find the signed heads in `FILE` in the chain"},
 			&ucli.StringFlag{Name: "key", TakesFile: true, Usage: "check their signatures with `KEY`, a public key or a file of such"},
 		},
@@ -55,11 +57,11 @@ func (e *env) verify(c *ucli.Context) error {
 	if err := noMoreArgs(c); err != nil {
 		return err
 	}
-	v := verifying{file: c.String("file"), witness: c.String("witness")}
-	if h, ok := queue.ParseHead(v.witness); v.witness != "" && (!ok || h.Block == 0) {
-		return usageFor(c, "--witness %q is not BLOCK:HEAD, as an end line gives them", v.witness)
-	}
+	v := verifying{file: c.String("file")}
 	var err error
+	if v.witnesses, err = witnessesOf(c); err != nil {
+		return err
+	}
 	if v.signed, err = signedOf(c); err != nil {
 		return err
 	}
@@ -81,6 +83,25 @@ func (e *env) verify(c *ucli.Context) error {
 	return err
 }
 
+// maxWitnesses bounds the heads on a command line, which leave the rest of what one
+// verification takes to checkpoints.
+const maxWitnesses = 1000
+
+// witnessesOf returns the heads that the command names.
+func witnessesOf(c *ucli.Context) (all []witness, err error) {
+	for _, text := range c.StringSlice("witness") {
+		h, ok := queue.ParseHead(text)
+		if !ok || h.Block == 0 {
+			return nil, usageFor(c, "--witness %q is not BLOCK:HEAD, as an end line gives them", text)
+		}
+		all = append(all, witness{text: text, head: h})
+	}
+	if len(all) > maxWitnesses {
+		return nil, usageFor(c, "--witness is given %d times, at most %d", len(all), maxWitnesses)
+	}
+	return all, nil
+}
+
 // foundDamaged: a copy that is too damaged to be opened is what a verification was
 // to find, not a failure to look.
 func foundDamaged(err error) error {
@@ -93,33 +114,46 @@ func foundDamaged(err error) error {
 
 // verifying is one verification: what was asked, and what was found.
 type verifying struct {
-	file    string // a copy; "": the running breakwater
-	witness string // BLOCK:HASH; "": none
-	signed  *signedHeads
+	file      string // a copy; "": the running breakwater
+	witnesses []witness
+	signed    *signedHeads
 
 	api.Verification
-	verdict string // on the witness
 }
+
+// witness is a head that somebody was shown, and what the trail says to it.
+type witness struct {
+	text    string // as it was given
+	head    queue.Head
+	verdict string
+}
+
+func (w *witness) found() bool { return queue.Verdict(w.verdict) == queue.WitnessFound }
 
 // ask verifies, and looks for the heads that are given: in one go, unless there are
 // more checkpoints than one verification takes.
 func (v *verifying) ask(ctx context.Context, control *client.Control) error {
+	own := make([]api.Witness, len(v.witnesses))
+	for i, w := range v.witnesses {
+		own[i] = api.Witness{Block: w.head.Block, Head: w.head.Hash.String()}
+	}
 	for more := true; more; {
-		act := api.VerifyAct{Witness: v.witness}
+		var signed []api.Witness
 		var err error
-		if act.Witnesses, more, err = v.signed.next(); err != nil {
+		if signed, more, err = v.signed.next(api.MaxWitnesses - len(own)); err != nil {
 			return err
 		}
-		if v.Verification, err = control.Verify(ctx, act); err != nil {
+		if v.Verification, err = control.Verify(ctx, api.VerifyAct{Witnesses: append(slices.Clip(own), signed...)}); err != nil {
 			return err
 		}
 		verdicts := v.Verdicts
-		if v.witness != "" && len(verdicts) > 0 { // its own comes first
-			v.verdict, verdicts = verdicts[0], verdicts[1:]
+		if len(verdicts) != len(own)+len(signed) {
+			return fmt.Errorf("%d heads were asked for, %d were answered", len(own)+len(signed), len(verdicts))
 		}
-		if err := v.signed.judge(&v.Verification, verdicts); err != nil {
-			return err
+		for i := range own {
+			v.witnesses[i].verdict = verdicts[i]
 		}
+		v.signed.judge(&v.Verification, verdicts[len(own):])
 	}
 	return nil
 }
@@ -138,9 +172,13 @@ func (v *verifying) document() verifyDocument {
 	d.Sound = v.sound()
 	if v.signed != nil { // each has its own line there
 		d.Verdicts, d.WitnessFound = nil, nil
-		if v.witness != "" {
-			found := queue.Verdict(v.verdict) == queue.WitnessFound
-			d.Verdicts, d.WitnessFound = []string{v.verdict}, &found
+		if len(v.witnesses) > 0 {
+			all := true
+			for i := range v.witnesses {
+				w := &v.witnesses[i]
+				d.Verdicts, all = append(d.Verdicts, w.verdict), all && w.found()
+			}
+			d.WitnessFound = &all
 		}
 	}
 	return d

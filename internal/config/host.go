@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"breakwater/internal/checkpoint"
@@ -40,6 +42,11 @@ func (c Config) CheckHost() []Problem {
 		if isPath(p.path) {
 			say(existingFolder(filepath.Dir(p.path)), p.key)
 		}
+	}
+	for _, s := range []struct{ group, key string }{
+		{c.Sockets.Enqueue.Group, "socket.enqueue.group"}, {c.Sockets.Consume.Group, "socket.consume.group"}, {c.Sockets.Control.Group, "socket.control.group"},
+	} {
+		say(knownGroup(s.group), s.key)
 	}
 	if c.Checkpoint.Key != "" {
 		say(signingKey(c.Checkpoint.Key), "checkpoint.key")
@@ -113,6 +120,17 @@ func existingFolder(path string) *complaint {
 		return complain("", "%s is not a folder", shownPath(path))
 	case writableByAll(info) && info.Mode()&fs.ModeSticky == 0:
 		return complain("chmod o-w "+printable(path), "%s can be written by everyone", shownPath(path))
+	}
+	return nil
+}
+
+// knownGroup wants a group that this host has. A number need not have a name.
+func knownGroup(group string) *complaint {
+	if _, err := strconv.ParseUint(group, 10, 32); group == "" || err == nil {
+		return nil
+	}
+	if _, err := user.LookupGroup(group); err != nil {
+		return complain("create it: groupadd --system "+printable(group), "names a group that this host does not have: %s", shown(group))
 	}
 	return nil
 }

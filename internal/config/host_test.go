@@ -110,6 +110,9 @@ func TestCheckHost(t *testing.T) {
 		{"an authorization in a variable that is not set", func(t *testing.T, h *host) {
 			h.text += "handler \"http\" \"api\" {\n url = \"http://127.0.0.1/\"\n authorization_env = \"BREAKWATER_TEST_ABSENT\"\n}\n"
 		}, []string{"handler.http.api.authorization_env names the variable BREAKWATER_TEST_ABSENT, which is not set here"}},
+		{"a group that is not there", func(t *testing.T, h *host) {
+			h.text += "socket \"consume\" {\n group = \"breakwater-test-absent\"\n}\nsocket \"control\" {\n group = \"4711\"\n}\n"
+		}, []string{`socket.consume.group names a group that this host does not have: "breakwater-test-absent"; create it: groupadd --system breakwater-test-absent`}},
 		{"no program", func(t *testing.T, h *host) { os.Remove(at(h, "post")) },
 			[]string{`handler.exec.post.command "DIR/post" does not exist`}},
 		{"a program that is not executable", func(t *testing.T, h *host) { chmod(t, at(h, "post"), 0o600) },

@@ -127,7 +127,7 @@ func TestPackaging_service_runs_what_make_installs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"PREFIX  ?= /usr/local\n", "$(DESTDIR)$(PREFIX)/bin/breakwater\n", "ExecStart=/usr/local/|ExecStart=$(PREFIX)/"} {
+	for _, want := range []string{"PREFIX  ?= /usr/local\n", "$(DESTDIR)$(PREFIX)/bin/breakwater\n", "install: | $(BIN)/breakwater ", "ExecStart=/usr/local/|ExecStart=$(PREFIX)/"} {
 		if !bytes.Contains(makefile, []byte(want)) {
 			t.Errorf("the Makefile does not say %q any more: does the unit still run what it installs?", want)
 		}
@@ -141,6 +141,7 @@ func TestPackaging_service_runs_what_make_installs(t *testing.T) {
 }
 
 func TestPackaging_config(t *testing.T) {
+	t.Setenv("RUNTIME_DIRECTORY", "")
 	cfg, err := config.Load(filepath.Join(root(t), "packaging", "config.hcl"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +149,10 @@ func TestPackaging_config(t *testing.T) {
 	u := packaged(t, "breakwater.service")
 	if want := "/var/lib/" + u.one("Service", "StateDirectory"); cfg.DataDir != want || u.one("Unit", "RequiresMountsFor") != want {
 		t.Errorf("data_dir is %s, the unit's state directory %s, the mount it waits for %s", cfg.DataDir, want, u.one("Unit", "RequiresMountsFor"))
+	}
+	// Only the service has $RUNTIME_DIRECTORY: an operator's shell finds the sockets by the file alone.
+	if want := "/run/" + u.one("Service", "RuntimeDirectory"); cfg.RunDir != want {
+		t.Errorf("run_dir is %s, the unit's runtime directory %s", cfg.RunDir, want)
 	}
 }
 

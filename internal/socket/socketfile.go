@@ -272,6 +272,12 @@ func lockDirectory(dir *os.File) error {
 	}
 }
 
+// CheckGroup reports why a socket cannot be given to a group, or nil.
+func CheckGroup(group string) error {
+	_, err := lookupGroup(group)
+	return err
+}
+
 // lookupGroup returns a group's number, or -1 for the process's own.
 func lookupGroup(group string) (int, error) {
 	if group == "" {
