@@ -32,7 +32,8 @@ second one cuts it off; what was not begun is put back. When CMD is not availabl
 (exit status 69, 77, 78, or it cannot be started) the exception is put back
 uncounted, all others with it, and it is tried again after 1 s, 2 s, 4 s … at most a
 minute. A CMD that is not there at the beginning is wrong usage. Exit status 0 settles
-the exception as DONE, unless the first line of stdout is an answer: any other text is
+the exception as DONE, unless the first line of stdout begins with {: then it is an
+answer, or, if it cannot be read or has over 65,536 bytes, a retry. Any other text is
 ignored. At the end a summary is printed. Without --env CMD has PATH and BREAKWATER_…
 only.
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,8 @@ const OutcomeDone = "DONE"
 var ErrAnswer = errors.New("malformed answer")
 
 const (
-	// maxAnswerLine bounds the answer: a first line that is longer is none.
+	// maxAnswerLine bounds the answer: of an object that is longer nobody knows what it
+	// says.
 	maxAnswerLine = 64 << 10
 	// maxText bounds each text of an answer. It is more than a record keeps, so
 	// that a record that had to cut it says so; a dead letter keeps it all.
@@ -54,28 +56,25 @@ const (
 // work is not done (a verb with a bad value, two verbs at once, a verb beside an
 // outcome), it is a retry: it counts, so that a handler that is always wrong ends
 // in the dead letters, where a person sees it, and nothing is settled by mistake.
-// The same goes for an object that cannot be read: it is a retry if a verb stands in
-// it, and an ack with a note if not.
-func ParseAnswer(firstLine []byte) (queue.Answer, error) { return parseAnswer(firstLine, false) }
-
-// parseAnswer is ParseAnswer. With whole an object that ends too soon is a retry
-// too: the rest of it is on lines that a command's answer does not have.
-func parseAnswer(firstLine []byte, whole bool) (queue.Answer, error) {
-	line := bytes.TrimLeft(bytes.TrimPrefix(firstLine, []byte("\ufeff")), " \t\r")
-	if !bytes.HasPrefix(line, []byte("{")) {
+// The same goes for an object that cannot be read: it is a retry if it may say so, and
+// an ack with a note if not. It may where a verb stands in it, where it ends too soon,
+// and where it is longer than an answer may be (P11): what is missing may be a verb.
+func ParseAnswer(firstLine []byte) (queue.Answer, error) {
+	line := opening(firstLine)
+	over := len(firstLine) > maxAnswerLine
+	if len(line) == 0 && !over || len(line) > 0 && line[0] != '{' {
 		return queue.Answer{Verb: queue.Ack, Outcome: OutcomeDone}, nil
+	}
+	if over {
+		return unread(fmt.Errorf("%w: over %d bytes", ErrAnswer, maxAnswerLine))
 	}
 	var s said
 	if err := s.read(line); err != nil {
-		refuses := s.unreadable(line, err, whole)
-		if !refuses && len(line) > maxAnswerLine {
-			return queue.Answer{Verb: queue.Ack, Outcome: OutcomeDone}, nil
-		}
+		refuses := s.mayRefuse(line, err)
 		s = said{}
 		s.fault("the line is no JSON object: %s", shown([]byte(err.Error())))
 		if refuses {
-			reason := fmt.Errorf("%w: %s", ErrAnswer, s.faults[0])
-			return queue.Answer{Verb: queue.Retry, Reason: reason.Error()}, reason
+			return unread(fmt.Errorf("%w: %s", ErrAnswer, s.faults[0]))
 		}
 	}
 	a := s.answer()
@@ -89,6 +88,19 @@ func parseAnswer(firstLine []byte, whole bool) (queue.Answer, error) {
 		a.Reason = join(a.Reason, err.Error())
 	}
 	return a, err
+}
+
+// opening is a text from where it begins: behind a byte order mark, blanks and blank
+// lines.
+func opening(text []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(text, []byte(byteOrderMark)), " \t\r\n")
+}
+
+const byteOrderMark = "\ufeff"
+
+// unread is the answer of a handler whose own nobody can read.
+func unread(why error) (queue.Answer, error) {
+	return queue.Answer{Verb: queue.Retry, Reason: why.Error()}, why
 }
 
 func join(text, more string) string {
@@ -127,19 +139,19 @@ func (s *said) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// unreadable reports whether an object that could not be read may say that the work
-// is not done. Of a line over the limit only the beginning is there, and it may be
-// anything that a service likes to return: there only a verb that was read counts.
-func (s *said) unreadable(line []byte, err error, whole bool) bool {
+// aVerb finds a verb in what is no JSON, as Python prints a dictionary or as JavaScript
+// spells an object too.
+var aVerb = regexp.MustCompile(`["'](?:retry|release|hold|reject)["']|\b(?:retry|release|hold|reject)\s*[:=]`)
+
+// mayRefuse reports whether an object that could not be read may say that the work is
+// not done.
+func (s *said) mayRefuse(line []byte, err error) bool {
 	for _, verb := range [...]int{saidRetry, saidRelease, saidHold, saidReject} {
 		if s.values[verb] != nil {
 			return true
 		}
-		if len(line) <= maxAnswerLine && bytes.Contains(line, []byte(`"`+memberNames[verb]+`"`)) {
-			return true
-		}
 	}
-	return whole && len(line) <= maxAnswerLine && errors.Is(err, io.ErrUnexpectedEOF)
+	return aVerb.Match(line) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // read takes the line apart. Duplicate names and bad UTF-8 are errors of the

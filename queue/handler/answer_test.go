@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -37,6 +38,8 @@ func TestParseAnswer(t *testing.T) {
 		{"hold", `{"hold":"2026-03-31T18:00:00+02:00","reason":"close"}`, queue.Answer{Verb: queue.Hold, Until: until, Reason: "close"}},
 		{"reject", `{"reject":true,"reason":"r","by":"alice"}`, queue.Answer{Verb: queue.Reject, Reason: "r", By: "alice"}},
 
+		{"an object behind blank lines", "\r\n \n\t{\"reject\":true}", queue.Answer{Verb: queue.Reject}},
+
 		{"nothing", ``, done("")},
 		{"text", `posted`, done("")},
 		{"an array", `[{"retry":true}]`, done("")},
@@ -63,14 +66,17 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 		{"by and note of another kind", `{"outcome":"POSTED","by":["a"],"note":1}`, queue.Answer{
 			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: "[\"a\"]"; note is not a string: "1"`,
 		}},
-		{"half an object", `{"outcome":"POSTED"`, done("malformed answer: the line is no JSON object: ")},
 		{"a verb, and bad UTF-8 after it", "{\"reject\":true,\"reason\":\"caf\xe9\"}", retry("malformed answer: the line is no JSON object: ")},
 		{"a verb, and bad UTF-8 before it", "{\"reason\":\"caf\xe9\",\"reject\":true}", retry("malformed answer: the line is no JSON object: ")},
 		{"a verb beside what is no JSON", `{"retry":true,"amount":NaN}`, retry("malformed answer: the line is no JSON object: ")},
 		{"a verb twice", `{"hold":"2026-03-31T18:00:00Z","hold":null}`, retry("malformed answer: the line is no JSON object: ")},
 		{"a verb and more", `{"reject":true} junk`, retry("malformed answer: the line is no JSON object: ")},
-		{"a verb that never ends", `{"reject":true,"reason":"` + strings.Repeat("x", 64<<10), retry("malformed answer: the line is no JSON object: ")},
+		{"half an object", `{"outcome":"POSTED"`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb as Python prints it", `{'reject': True, 'reason': 'no such account'}`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb without quotes", `{ retry : true }`, retry("malformed answer: the line is no JSON object: ")},
 		{"a name twice", `{"outcome":"POSTED","outcome":"A"}`, done(`malformed answer: the line is no JSON object: `)},
+		{"words in braces", `{on hold no more}`, done(`malformed answer: the line is no JSON object: `)},
+		{"a part of a word", `{threshold: 3}`, done(`malformed answer: the line is no JSON object: `)},
 		{"bad UTF-8", "{\"note\":\"\xff\"}", done(`malformed answer: the line is no JSON object: `)},
 		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: \"something follows the object\"")},
 		// The work is not done: these do not settle.
@@ -105,20 +111,33 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 	}
 }
 
-// Of a long line only the beginning is kept: what a service returns besides is no
-// reason to do the work again, a verb that was read is.
-func TestParseAnswer_of_a_line_over_the_limit_only_a_verb_counts(t *testing.T) {
-	long := strings.Repeat("x", 64<<10)
-	for start, want := range map[string]queue.Verb{
-		`{"retry":true,"reason":"`:            queue.Retry,
-		`{"id":7,"narrative":"`:               queue.Ack,
-		`{"id":7,"narrative":"\"reject\"`:     queue.Ack,
-		`{"lines":[{"reject":true}],"text":"`: queue.Ack,
-		`no object "reject" `:                 queue.Ack,
+// P11: what stands behind the limit may be a verb, so it is never a success.
+func TestParseAnswer_what_is_longer_than_an_answer(t *testing.T) {
+	const limit = 64 << 10
+	fill := func(begin, end string, length int) string {
+		return begin + strings.Repeat("x", length-len(begin)-len(end)) + end
+	}
+	for _, c := range []struct{ begin, end string }{
+		{`{"retry":true,"reason":"`, `"}`},
+		{`{"reason":"`, `","reject":true}`},
+		{`{"outcome":"POSTED","note":"`, `"}`},
+		{`{"id":7,"narrative":"`, ``},
+		{` {`, ``},
+		{"\ufeff{", ``},
 	} {
-		if got, err := handler.ParseAnswer([]byte(start + long)); got.Verb != want {
-			t.Errorf("%s…: got %.100v, %v", start, got, err)
+		got, err := handler.ParseAnswer([]byte(fill(c.begin, c.end, limit+1)))
+		if want := retry("malformed answer: over 65536 bytes"); got != want || !errors.Is(err, handler.ErrAnswer) {
+			t.Errorf("%s…%s: got %.200v, %v", c.begin, c.end, got, err)
 		}
+	}
+	if got, err := handler.ParseAnswer([]byte(fill(`{"outcome":"POSTED","x":"`, `"}`, limit))); got.Outcome != "POSTED" || err != nil {
+		t.Errorf("at the limit: got %.200v, %v", got, err)
+	}
+	if got, err := handler.ParseAnswer([]byte(strings.Repeat(" ", limit+1))); got.Verb != queue.Retry {
+		t.Errorf("blanks, and nobody knows what follows: got %+v, %v", got, err)
+	}
+	if got, err := handler.ParseAnswer([]byte(fill(`posted "reject"`, ``, limit+1))); got != done("") || err != nil {
+		t.Errorf("a text: got %+v, %v", got, err)
 	}
 	if got, err := handler.ParseAnswer([]byte("\ufeff{\"reject\":true}")); got.Verb != queue.Reject || err != nil {
 		t.Errorf("behind a byte order mark: got %v, %v", got, err)
@@ -149,12 +168,18 @@ func FuzzParseAnswer(f *testing.F) {
 		if a.Verb == queue.Hold && a.Until.IsZero() {
 			t.Fatalf("%q: holds until nothing", line)
 		}
-		// Whatever is not settled was said by a verb of an object that everybody
-		// can read.
+		// Whatever is not settled was said in an object, and what everybody reads as
+		// "not done" is not settled (P11).
+		object := bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(line, []byte("\ufeff")), " \t\r\n"), []byte("{"))
+		if a.Verb != queue.Ack && !object {
+			t.Fatalf("%q: %+v, and it is no object", line, a)
+		}
 		var o map[string]any
-		if a.Verb != queue.Ack {
-			if err := json.Unmarshal(line, &o); err != nil {
-				t.Fatalf("%q: %+v, and it is not JSON: %v", line, a, err)
+		if json.Unmarshal(line, &o) == nil && a.Verb == queue.Ack {
+			for _, verb := range []string{"retry", "release", "reject"} {
+				if o[verb] == true {
+					t.Fatalf("%q: %+v", line, a)
+				}
 			}
 		}
 		if err != nil && a.Note == "" && a.Reason == "" {

@@ -20,7 +20,7 @@
 //
 // # What its exit says
 //
-//	0              ack, with what the first line of its output says (ParseAnswer)
+//	0              what the first line of its output says (ParseAnswer), else ack
 //	65             reject: to the dead letters
 //	69, 77, 78     unavailable: the route waits, nothing is counted
 //	75, all others retry; death by a signal and the time limit too
@@ -43,7 +43,7 @@
 // can carry it, else its base64 between colons), and traceparent where the trace id
 // is one of W3C Trace Context.
 //
-//	2xx                      ack, with what the body says (ParseAnswer)
+//	2xx                      what the body says (ParseAnswer), else ack
 //	408, 409, 425, other 5xx retry, no sooner than Retry-After
 //	429, 502, 503, 504       unavailable: the route waits, nothing is counted
 //	no status                unavailable: refused, reset, bad TLS, no HTTP

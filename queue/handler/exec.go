@@ -183,7 +183,7 @@ func (e *Exec) judge(stopped stop, ws syscall.WaitStatus, out *firstLine, diag *
 	switch ws.ExitStatus() {
 	case 0:
 		// The answer says itself what is wrong with it, for the trail.
-		a, _ := parseAnswer(out.line(), true)
+		a, _ := ParseAnswer(out.line())
 		return a
 	case exitData:
 		return queue.Answer{Verb: queue.Reject, Reason: reason}

@@ -87,6 +87,31 @@ func TestExec_an_object_over_several_lines_settles_nothing(t *testing.T) {
 	}
 }
 
+// P11: see TestParseAnswer_what_is_longer_than_an_answer.
+func TestExec_an_answer_over_the_limit_settles_nothing(t *testing.T) {
+	long := strings.Repeat("x", 70_000)
+	for _, c := range []struct {
+		stdout string
+		want   queue.Verb
+	}{
+		{`{"reject":true,"reason":"` + long + `"}`, queue.Retry},
+		{`{"reason":"` + long + `","hold":"2026-03-31T18:00:00Z"}`, queue.Retry},
+		{`{"outcome":"A","note":"` + long + `"}`, queue.Retry},
+		{strings.Repeat("\n", 70_000) + `{"reject":true,"reason":"behind blank lines"}`, queue.Reject},
+		{long + `{"reject":true}`, queue.Ack},
+		{"{\"outcome\":\"A\"}\n" + long, queue.Ack},
+	} {
+		path := filepath.Join(t.TempDir(), "stdout") // an argument could not be that long
+		if err := os.WriteFile(path, []byte(c.stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, handler.ExecOptions{Timeout: time.Minute, Command: []string{"cat", path}}).Handle(t.Context(), delivery())
+		if got.Verb != c.want || c.want == queue.Retry && got.Reason != "malformed answer: over 65536 bytes" {
+			t.Errorf("%.40q: got %+v", c.stdout, got)
+		}
+	}
+}
+
 func TestExec_death_by_a_signal_is_a_retry(t *testing.T) {
 	got := run(t, handler.ExecOptions{Timeout: long, Command: []string{"/bin/sh", "-c", "kill -SEGV $$"}}).Handle(t.Context(), delivery())
 	if got.Verb != queue.Retry || !strings.Contains(got.Reason, "segmentation fault") {

@@ -68,15 +68,15 @@ func readAnswer(body io.Reader) ([]byte, error) {
 // told reports whether more of a body, of which the last n bytes are new, cannot
 // change its meaning: it begins like no object, or its first line is one.
 func told(text []byte, n int) bool {
-	begins := bytes.TrimLeft(text, " \t\r\n")
-	if len(begins) == 0 {
+	begins := opening(text)
+	if len(begins) == 0 || len(text) < len(byteOrderMark) && strings.HasPrefix(byteOrderMark, string(text)) {
 		return false
 	}
 	if begins[0] != '{' {
 		return true
 	}
-	end := bytes.IndexByte(text, '\n')
-	return end >= len(text)-n && isObject(text[:end])
+	end := bytes.IndexByte(begins, '\n')
+	return end >= max(0, len(begins)-n) && isObject(begins[:end])
 }
 
 func isObject(line []byte) bool {
@@ -85,11 +85,14 @@ func isObject(line []byte) bool {
 }
 
 // answerIn is what [ParseAnswer] gets of a body: its first line if that is an
-// object, else all of it, because many a framework writes its JSON over several
-// lines.
+// object, else all of it that was read, because many a framework writes its JSON over
+// several lines.
 func answerIn(text []byte) []byte {
-	if first, _, _ := bytes.Cut(text, []byte("\n")); isObject(first) {
+	if first, _, _ := bytes.Cut(opening(text), []byte("\n")); isObject(first) {
 		return first
+	}
+	if len(text) > maxAnswerLine { // the end is missing, and no blank is the end
+		return text
 	}
 	return bytes.TrimSpace(text)
 }

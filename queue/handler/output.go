@@ -13,8 +13,8 @@ const (
 	maxReason = 256
 )
 
-// firstLine is a writer that keeps the first line of what is written, if it is no
-// longer than an answer may be, and takes the rest for nothing.
+// firstLine is a writer that keeps the first line that is not blank, and of one that is
+// longer than an answer may be a byte more than that: so that who reads it knows.
 type firstLine struct {
 	kept []byte
 	done bool // the line has ended, or is too long to be an answer
@@ -26,18 +26,20 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	if f.done {
 		return n, nil
 	}
+	if len(f.kept) == 0 {
+		p = opening(p)
+	}
 	if at := bytes.IndexByte(p, '\n'); at >= 0 {
 		p, f.done = p[:at], true
 	}
-	if len(f.kept)+len(p) > maxAnswerLine {
-		f.kept, f.done = nil, true
-		return n, nil
+	if room := maxAnswerLine + 1 - len(f.kept); len(p) >= room {
+		p, f.done = p[:room], true
 	}
 	f.kept = append(f.kept, p...)
 	return n, nil
 }
 
-// line returns the line, or nothing if it was too long.
+// line returns the line, or its beginning if it was too long.
 func (f *firstLine) line() []byte { return f.kept }
 
 // tail is a writer that keeps the end of what is written.
