@@ -432,10 +432,15 @@ func TestEnqueueDrain(t *testing.T) {
 func TestProducerThatNeverReads(t *testing.T) {
 	const lines = 10000
 	d := newDoor(t)
-	var dropped atomic.Int64
+	drops := make(chan struct{}, 1)
 	c, l := enqueue(t, d, EnqueueOptions{
 		ReceiptTimeout: 20 * time.Millisecond,
-		Events:         EnqueueEvents{ReceiptsDropped: func(n int) { dropped.Add(int64(n)) }},
+		Events: EnqueueEvents{ReceiptsDropped: func(int) {
+			select {
+			case drops <- struct{}{}:
+			default:
+			}
+		}},
 	})
 	sent := make(chan struct{})
 	go func() {
@@ -448,6 +453,7 @@ func TestProducerThatNeverReads(t *testing.T) {
 		t.Errorf("another producer got %v", got)
 	}
 	<-sent
+	<-drops // its receipts fill every buffer, so that some must be dropped
 	answered, events := uint64(0), 0
 	var last string
 	for _, line := range c.rest(t) {
@@ -470,8 +476,8 @@ func TestProducerThatNeverReads(t *testing.T) {
 	if n := d.stored(t); n != lines+1 {
 		t.Errorf("%d lines stored", n)
 	}
-	if answered != lines || events == 0 || dropped.Load() == 0 {
-		t.Errorf("%d answered, %d events, %d dropped; the last line is %s", answered, events, dropped.Load(), last)
+	if answered != lines || events == 0 {
+		t.Errorf("%d answered, %d events; the last line is %s", answered, events, last)
 	}
 }
 
