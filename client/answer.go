@@ -46,11 +46,12 @@ type Answer struct {
 	Reason  string        // the others but Extend; at most 4,096 bytes
 	After   time.Duration // Retry: not sooner than this; 0: as the server is configured
 	Until   time.Time     // Hold
+	Stderr  string        // the end of what a command said on its way; at most 4,096 bytes. Kept in the record
 }
 
 // line spells the answer for a lease, with the line's end. The error is ErrUsage.
 func (a Answer) line(lease string) ([]byte, error) {
-	texts := []text{{"lease", lease}, {"verb", string(a.Verb)}, {"outcome", a.Outcome}, {"by", a.By}, {"note", a.Note}, {"reason", a.Reason}}
+	texts := []text{{"lease", lease}, {"verb", string(a.Verb)}, {"outcome", a.Outcome}, {"by", a.By}, {"note", a.Note}, {"reason", a.Reason}, {"stderr", a.Stderr}}
 	if err := mustBeText(texts...); err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func TestConsumer(t *testing.T) {
 			"k0": {Verb: Retry, Reason: "locked", After: 1500 * time.Microsecond, By: "b"},
 			"k1": {Verb: Release, Reason: "not mine"},
 			"k2": {Verb: Hold, Until: time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC), Reason: "dispute"},
-			"k3": {Verb: Reject, Reason: "unknown account"},
+			"k3": {Verb: Reject, Reason: "unknown account", Stderr: "looking\nno such account\n"},
 			"k4": {Verb: Ack, Outcome: "A", Note: "\u202e\n"},
 		}
 		var told sync.Map
@@ -107,6 +107,9 @@ func TestConsumer(t *testing.T) {
 		}
 		if r := s.records(queue.EventRetried); len(r) == 0 || r[0].Reason != "locked" || r[0].By != "b" || r[0].Until.Sub(r[0].TS) < 2*time.Millisecond-time.Microsecond {
 			t.Errorf("retried %+v", r)
+		}
+		if r := s.records(queue.EventDeadLettered); len(r) != 1 || r[0].Reason != "unknown account" || r[0].Stderr != answers["k3"].Stderr {
+			t.Errorf("rejected %+v", r)
 		}
 		if r := s.records(queue.EventDecided); len(r) > 1 || len(r) == 1 && r[0].Note != "\u202e\n" {
 			t.Errorf("decided %+v", r)
@@ -384,7 +387,7 @@ func TestSession_refuses(t *testing.T) {
 	}{
 		{Answer{Verb: Ack, Outcome: "\xff"}, "1", "outcome"}, {Answer{Verb: Ack, By: "\xff"}, "1", "by"},
 		{Answer{Verb: Ack, Note: "\xff"}, "1", "note"}, {Answer{Verb: Retry, Reason: "\xff"}, "1", "reason"},
-		{Answer{Verb: Ack}, "\xff", "lease"}, {Answer{Verb: "\xff"}, "1", "verb"},
+		{Answer{Verb: Reject, Stderr: "\xff"}, "1", "stderr"}, {Answer{Verb: Ack}, "\xff", "lease"}, {Answer{Verb: "\xff"}, "1", "verb"},
 	} {
 		if err := session.Send(t.Context(), c.lease, c.Answer); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "USAGE: "+c.what+" is not UTF-8") {
 			t.Errorf("%+v: %v", c, err)

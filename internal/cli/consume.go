@@ -26,7 +26,7 @@ breakwater is waited for; meanwhile the exceptions that it has stay its own.
 
 With CMD, each exception is handed to a run of CMD: the object on its stdin, its
 exit status and the first line of its stdout are the answer, as of an exec handler
-(docs/protocol.md). Leases are extended while CMD runs. At most --prefetch run at
+(docs/protocol.md), and the end of its stderr is kept in the trail. Leases are extended while CMD runs. At most --prefetch run at
 once, never two of one partition key. SIGTERM and ctrl-c let what runs finish, a
 second one cuts it off; what was not begun is put back. When CMD is not available
 (exit status 69, 77, 78, or it cannot be started) the exception is put back

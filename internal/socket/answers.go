@@ -62,11 +62,11 @@ var verbs = map[string]struct {
 	verb queue.Verb
 	with []string
 }{
-	"ack":     {settle, queue.Ack, []string{"outcome", "by", "note"}},
-	"retry":   {settle, queue.Retry, []string{"reason", "after_ms", "by"}},
-	"release": {settle, queue.Release, []string{"reason", "by"}},
-	"hold":    {settle, queue.Hold, []string{"until", "reason", "by"}},
-	"reject":  {settle, queue.Reject, []string{"reason", "by"}},
+	"ack":     {settle, queue.Ack, []string{"outcome", "by", "note", "stderr"}},
+	"retry":   {settle, queue.Retry, []string{"reason", "after_ms", "by", "stderr"}},
+	"release": {settle, queue.Release, []string{"reason", "by", "stderr"}},
+	"hold":    {settle, queue.Hold, []string{"until", "reason", "by", "stderr"}},
+	"reject":  {settle, queue.Reject, []string{"reason", "by", "stderr"}},
 	"extend":  {extend, 0, nil},
 	"detach":  {detach, 0, nil},
 }
@@ -94,6 +94,8 @@ func readAnswer(text []byte) (a said) {
 			s.Note, err = textOf(name, value, maxText)
 		case "reason":
 			s.Reason, err = textOf(name, value, maxText)
+		case "stderr":
+			s.Stderr, err = textOf(name, value, maxText)
 		case "until":
 			s.Until, err = timeOf(name, value)
 		case "after_ms":

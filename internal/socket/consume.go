@@ -15,7 +15,7 @@ import (
 const (
 	// maxAnswerLine is how long a line of a consumer may be: its texts at their limits
 	// with every byte escaped to six, and room for its members.
-	maxAnswerLine = 32 << 10
+	maxAnswerLine = 64 << 10
 
 	// answerBatch is how many answers that arrived together go into one request.
 	answerBatch = 1024

@@ -174,7 +174,7 @@ func TestConsume(t *testing.T) {
 		c.send(t, "\n"+`{"ack":"`+lease+`"}`+"\n"+strings.Repeat("x", maxAnswerLine+1)+"\n"+`{"ack":"`+lease+`","outcome":"A"}`+"\n")
 		for _, want := range []string{
 			`{"event":"error","code":"USAGE","line":3,"error":"outcome is not 1 to 64 of A-Z, 0-9 and _: \"\""}`,
-			`{"event":"error","code":"USAGE","line":4,"error":"line of 32769 bytes, the limit is 32768"}`,
+			`{"event":"error","code":"USAGE","line":4,"error":"line of 65537 bytes, the limit is 65536"}`,
 			fmt.Sprintf(`{"event":"settled","lease":%q,"seq":1}`, lease),
 		} {
 			if got := c.next(t); got != want {
@@ -194,7 +194,7 @@ func TestConsumeAttach(t *testing.T) {
 			{`{"attach":"ui-2","prefetch":1025}`, `{"event":"error","code":"USAGE","line":2,"error":"prefetch is 1025, max_prefetch is 1024"}`},
 			{`{"attach":"ui-2","prefetch":1,"lease_timeout_ms":3600001}`, `{"event":"error","code":"USAGE","line":3,"error":"lease_timeout_ms is 3600001, max_lease_timeout_ms is 3600000"}`},
 			{attachOne, `{"event":"refused","consumer":"ui-1","code":"NAME_IN_USE","error":"the name is in use by an attached consumer"}`},
-			{strings.Repeat(" ", maxAnswerLine) + "{}", `{"event":"error","code":"USAGE","line":5,"error":"line of 32770 bytes, the limit is 32768"}`},
+			{strings.Repeat(" ", maxAnswerLine) + "{}", `{"event":"error","code":"USAGE","line":5,"error":"line of 65538 bytes, the limit is 65536"}`},
 			{`{"attach":"ui-2","prefetch":1}`, `{"event":"attached","consumer":"ui-2","lease_timeout_ms":30000}`},
 			{attachOne, `{"event":"error","code":"USAGE","line":7,"error":"there is no member \"attach\""}`},
 		} {
@@ -313,6 +313,8 @@ func TestReadAnswer(t *testing.T) {
 		`{"ack":"LEASE","outcome":"A","by":"` + strings.Repeat("é", 129) + `"}`:    "by has 258 bytes, the limit is 256",
 		`{"ack":"LEASE","outcome":"A","note":"` + strings.Repeat("n", 4097) + `"}`: "note has 4097 bytes, the limit is 4096",
 		`{"reject":"LEASE","reason":"` + strings.Repeat("n", 4097) + `"}`:          "reason has 4097 bytes, the limit is 4096",
+		`{"retry":"LEASE","stderr":"` + strings.Repeat("n", 4097) + `"}`:           "stderr has 4097 bytes, the limit is 4096",
+		`{"extend":"LEASE","stderr":"s"}`:                                          "extend has no member stderr",
 		`{"retry":"LEASE","after_ms":-1}`:                                          `after_ms is not a whole number from 0 up: -1`,
 		`{"retry":"LEASE","after_ms":"5"}`:                                         `after_ms is not a whole number from 0 up: "5"`,
 		`{"retry":"LEASE","outcome":"A"}`:                                          "retry has no member outcome",
@@ -331,9 +333,9 @@ func TestReadAnswer(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", line, a.fault, want)
 		}
 	}
-	a := readAnswer([]byte(`{"by":"b","after_ms":99999999999999999999,"reason":"r","retry":"` + lease + `"}`))
+	a := readAnswer([]byte(`{"by":"b","after_ms":99999999999999999999,"reason":"r","stderr":"a\n","retry":"` + lease + `"}`))
 	s := a.settlement
-	if a.fault != "" || a.kind != settle || s.Verb != queue.Retry || s.Token != (queue.Token{Seq: 42, Fence: 7}) || s.By != "b" || s.Reason != "r" || s.After < 24*time.Hour {
+	if a.fault != "" || a.kind != settle || s.Verb != queue.Retry || s.Token != (queue.Token{Seq: 42, Fence: 7}) || s.By != "b" || s.Reason != "r" || s.Stderr != "a\n" || s.After < 24*time.Hour {
 		t.Errorf("%+v", a)
 	}
 }
@@ -356,7 +358,7 @@ func FuzzReadAnswer(f *testing.F) {
 		case a.kind == settle && s.Verb == queue.Ack && !queue.ValidOutcome(s.Outcome),
 			a.kind == settle && s.Verb == queue.Hold && s.Until.IsZero(),
 			a.kind != detach && s.Token == (queue.Token{}) && !strings.Contains(string(line), strings.Repeat("0", 32)),
-			len(s.By) > maxBy, len(s.Note) > maxText, len(s.Reason) > maxText, s.After < 0, a.kind == 0:
+			len(s.By) > maxBy, len(s.Note) > maxText, len(s.Reason) > maxText, len(s.Stderr) > maxText, s.After < 0, a.kind == 0:
 			t.Errorf("%s: %+v", line, a)
 		}
 		if r, err := readAttach(line); err == nil && (r.prefetch < 1 || r.name == "" || len(r.name) > maxName || r.routes == 0 || r.lease < 0) {
