@@ -59,9 +59,9 @@ type appliance struct {
 	runner      *dispatch.Runner
 	metrics     *metrics.Metrics
 	doors       doors
-	draining    context.CancelFunc // begins the drain, as SIGTERM does
-	stop        context.Context    // ends when the drain begins
-	archives    *archive.Maker     // nil: the store is of a kind that cannot be copied
+	draining    context.CancelCauseFunc // begins the drain, as SIGTERM does; an [*ordered] says who asked
+	stop        context.Context         // ends when the drain begins
+	archives    *archive.Maker          // nil: the store is of a kind that cannot be copied
 
 	served    chan struct{} // closed when everything that a reload changes is there
 	reloading sync.Mutex    // one reload at a time
@@ -75,8 +75,8 @@ func (a *appliance) config() config.Config { return *a.inForce.Load() }
 // nil after a clean drain, ErrUncleanDrain after one that was not, and the error
 // that ended it otherwise.
 func Run(stop, hurry context.Context, o Options) (err error) {
-	stop, drain := context.WithCancel(stop)
-	defer drain()
+	stop, drain := context.WithCancelCause(stop)
+	defer drain(nil)
 	a := &appliance{o: o, log: o.Log, draining: drain, stop: stop, served: make(chan struct{})}
 	a.inForce.Store(&o.Config)
 	reloads, endReloads := context.WithCancel(context.WithoutCancel(stop))
@@ -208,7 +208,7 @@ func (a *appliance) serve(stop, hurry context.Context) error {
 	go func() {
 		defer close(work)
 		drained, failed = a.runner.Run(stop, hurry)
-		a.draining() // a store that failed ends everything
+		a.draining(failed) // a store that failed ends everything
 	}()
 	doors := a.doors.serve(stop, a)
 	a.checkpoints.begin(a.store.Status)
@@ -264,7 +264,7 @@ func alive(probe func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// noteDrained writes the last record of the process.
+// noteDrained writes the last record of the process. Who sent a signal is not known.
 func (a *appliance) noteDrained(d dispatch.Drained) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
@@ -281,7 +281,11 @@ func (a *appliance) noteDrained(d dispatch.Drained) error {
 	if err != nil {
 		return fmt.Errorf("encode the last record: %w", err)
 	}
-	err = a.store.Note(ctx, now, []queue.Record{{Event: queue.EventDrained, Detail: detail}})
+	record := queue.Record{Event: queue.EventDrained, Detail: detail}
+	if o := (*ordered)(nil); errors.As(context.Cause(a.stop), &o) {
+		record.By, record.Reason, record.Peer = o.by.By, o.by.Reason, o.by.Peer
+	}
+	err = a.store.Note(ctx, now, []queue.Record{record})
 	if err != nil {
 		return fmt.Errorf("write the last record: %w", err)
 	}

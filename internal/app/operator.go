@@ -102,8 +102,14 @@ func (a *appliance) health(st *queue.StoreStatus, at time.Time) metrics.Health {
 // drainFor begins the drain because an operator asked for it.
 func (a *appliance) drainFor(by queue.Action) {
 	a.log.Info("drain asked for", "by", by.By, "reason", by.Reason)
-	a.draining()
+	a.draining(&ordered{by})
 }
+
+// ordered is why a drain began that an operator asked for.
+type ordered struct{ by queue.Action }
+
+// Error says so; nobody is shown it.
+func (*ordered) Error() string { return "an operator asked for the drain" }
 
 // processUser is who started the process, as far as the host says.
 func processUser() string {

@@ -61,6 +61,8 @@ func (e *env) serve(c *ucli.Context) error {
 	})
 	var unusable interface{ Advice() string }
 	switch {
+	case errors.Is(err, app.ErrUncleanDrain) && e.hurry.Err() != nil:
+		return &failure{status: exitUnclean, err: err, hint: "a second signal ended it at once; the next start goes on with what was left"}
 	case errors.Is(err, app.ErrUncleanDrain):
 		return &failure{status: exitUnclean, err: err, hint: "raise queue.drain_timeout_s above the handlers' usual time"}
 	case app.IsConfig(err) && errors.As(err, &unusable):

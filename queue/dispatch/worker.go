@@ -209,7 +209,7 @@ func (w *worker) handle(s *shift, h *served, d *queue.Delivery) {
 	a := sound(h.handler.Handle(s.working, d), w.r.now())
 	if s.working.Err() != nil && a.Verb != queue.Ack {
 		s.cutOff.Add(1)
-		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain's time limit", Stderr: a.Stderr}
+		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain", Stderr: a.Stderr}
 	}
 	w.noteHealth(h, d, &a)
 	w.observe(d, &a, start)
