@@ -24,18 +24,18 @@ Attaches to the consume socket under a name and takes what is routed to consumer
 until it is interrupted. A lost connection is made again, and a restart of
 breakwater is waited for; meanwhile the exceptions that it has stay its own.
 
-With CMD, each exception is handed to a run of CMD: the object on its stdin, its
-exit status and the first line of its stdout are the answer, as of an exec handler
-(docs/protocol.md), and the end of its stderr is kept in the trail. Leases are extended while CMD runs. At most --prefetch run at
-once, never two of one partition key. SIGTERM and ctrl-c let what runs finish, a
-second one cuts it off; what was not begun is put back. When CMD is not available
-(exit status 69, 77, 78, or it cannot be started) the exception is put back
-uncounted, all others with it, and it is tried again after 1 s, 2 s, 4 s … at most a
-minute. A CMD that is not there at the beginning is wrong usage. Exit status 0 settles
-the exception as DONE, unless the first line of stdout begins with {: then it is an
-answer, or, if it cannot be read or has over 65,536 bytes, a retry. Any other text is
-ignored. At the end a summary is printed. Without --env CMD has PATH and BREAKWATER_…
-only.
+With CMD, each exception is handed to a run of CMD: the object on its stdin, its exit
+status and the first line of its stdout are the answer, as of an exec handler
+(docs/protocol.md), and the end of its stderr is kept in the trail. Leases are
+extended while CMD runs. At most --prefetch run at once, never two of one partition
+key. SIGTERM and ctrl-c let what runs finish, a second one cuts it off; what was not
+begun is put back. When CMD is not available (exit status 69, 77, 78, or it cannot be
+started) the exception is put back uncounted, all others with it, and it is tried
+again after 1 s, 2 s, 4 s … at most a minute. A CMD that is not there at the beginning
+is wrong usage. Exit status 0 settles the exception as DONE, unless the first line of
+stdout begins with {: then it is an answer, or, if it cannot be read or has over
+65,536 bytes, a retry. Any other text is ignored. At the end a summary is printed.
+Without --env CMD has PATH and BREAKWATER_… only.
 
 Without CMD it is a filter: each exception that is handed out is one line on stdout,
 each line on stdin is an answer ({"ack":"LEASE","outcome":"APPROVED"}; docs/protocol.md
