@@ -42,9 +42,9 @@ func parseTimestamp(s string) (t time.Time, reason string) {
 	}
 	t = t.Add(-offset)
 	if second == 60 {
-		// A leap second is only ever the last one of a UTC day. Clocks here have
-		// none; the instant after it is the first that is not before it.
-		if t.Hour() != 23 || t.Minute() != 59 {
+		// A leap second is only ever the last one of a UTC month (RFC 3339, 5.7). Clocks
+		// here have none; the instant after it is the first that is not before it.
+		if t.Hour() != 23 || t.Minute() != 59 || t.AddDate(0, 0, 1).Day() != 1 {
 			return time.Time{}, notTimestamp
 		}
 		t = t.Truncate(time.Second).Add(time.Second)

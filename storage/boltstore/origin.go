@@ -3,6 +3,7 @@ package boltstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -76,6 +77,19 @@ func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
 		return err
 	}
 	return s.compareWitness(tx, count.head, queue.Head{Block: w.Block, Hash: w.Head})
+}
+
+// refuseLost refuses to make a new file where a witness has seen another, which was
+// removed, or lies on a disk that is not mounted. With Restore an empty store begins.
+func refuseLost(o *Options) error {
+	if _, err := os.Lstat(o.Path); o.readOnly || o.Restore || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	w, found, err := dbfile.ReadWitness(o.Path + dbfile.WitnessSuffix)
+	if err != nil || !found {
+		return nil // what cannot be read says nothing
+	}
+	return dbfile.Fault(dbfile.ErrRolledBack, o.Path, fmt.Errorf("there is no such file, and the witness has seen block %d of it", w.Block))
 }
 
 // rolledBack says how the file differs from what its witness has seen.

@@ -133,6 +133,9 @@ func open(o Options, readOnly bool) (*Store, error) {
 		o.commit = (*bolt.Tx).Commit
 	}
 	o.readOnly = readOnly
+	if err := refuseLost(&o); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
 	f, err := dbfile.Open(dbfile.Options{
 		Path: o.Path, ReadOnly: readOnly, Init: initFile, Context: o.Context, Gentle: o.Gentle,
 		Progress: func(step dbfile.Step, done, total int64) {
