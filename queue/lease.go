@@ -229,8 +229,26 @@ type Reclaimed struct {
 	Message  Summary
 }
 
-// Revoked answers the seq of the same index. Code is empty when its lease was taken
-// back, and then Reclaimed says whose it was and what became of the message.
+// LeaseRef names the lease of a message that an operator means: whoever has it by the
+// time of the call, or only the one that the operator has seen.
+type LeaseRef struct {
+	Seq   uint64
+	Fence uint64 // only the lease with this fence; 0: any
+	Owner string // only one of the owner with this name; "": anybody's
+}
+
+// Names reports whether the lease of the message with this token, which o has, is the
+// one that is meant.
+func (r *LeaseRef) Names(t Token, o Owner) bool {
+	return (r.Fence == 0 || r.Fence == t.Fence) && (r.Owner == "" || r.Owner == o.Name)
+}
+
+// MovedText is the error of a lease that is not the one that was meant: o has it now.
+func MovedText(o Owner) string { return "the lease that was meant is over: " + o.Name + " has it now" }
+
+// Revoked answers the lease of the same index. Code is empty when it was taken back, and
+// then Reclaimed says whose it was and what became of the message. With LEASE_EXPIRED
+// its Owner is who has the message now.
 type Revoked struct {
 	Seq   uint64
 	Code  Code

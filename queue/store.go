@@ -66,9 +66,10 @@ type Store interface {
 	// Revoke takes the leases of messages back from consumers before they expire,
 	// counted as if they had: the message may be the next owner's at once, and its
 	// former one's again from the deadline on that it had. NOT_FOUND: nobody holds
-	// it. USAGE: a worker does; its handler cannot be taken back, and another must
-	// not start beside it (P4).
-	Revoke(ctx context.Context, a Action, p Policy, seqs []uint64) ([]Revoked, error)
+	// it. LEASE_EXPIRED: somebody does, under another lease than the one that was named;
+	// nothing is taken from them. USAGE: a worker does; its handler cannot be taken back,
+	// and another must not start beside it (P4).
+	Revoke(ctx context.Context, a Action, p Policy, leases []LeaseRef) ([]Revoked, error)
 
 	// Pause stops all claims until Resume; it is durable and says who and why.
 	// Pausing what is paused, or resuming what is not, changes nothing.

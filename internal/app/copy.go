@@ -108,7 +108,7 @@ func (readOnly) ReleaseKeys(context.Context, queue.Action, []string) ([]queue.Ac
 }
 
 // Revoke is refused.
-func (readOnly) Revoke(context.Context, queue.Action, queue.Policy, []uint64) ([]queue.Revoked, error) {
+func (readOnly) Revoke(context.Context, queue.Action, queue.Policy, []queue.LeaseRef) ([]queue.Revoked, error) {
 	return nil, ErrReadOnly
 }
 

@@ -39,8 +39,8 @@ func (o operated) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([
 }
 
 // Revoke takes leases back, from those who hold them too.
-func (o operated) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
-	revoked, err := o.Store.Revoke(ctx, a, p, seqs)
+func (o operated) Revoke(ctx context.Context, a queue.Action, p queue.Policy, leases []queue.LeaseRef) ([]queue.Revoked, error) {
+	revoked, err := o.Store.Revoke(ctx, a, p, leases)
 	o.runner.Revoked(revoked)
 	return revoked, err
 }

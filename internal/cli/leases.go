@@ -74,21 +74,23 @@ it is not asked again before the deadline that it had. A late answer is refused,
 LEASE_EXPIRED. It counts as a delivery, as if the lease had expired: after
 queue.max_deliveries the exception is a dead letter.
 
-Which ones is said by SEQ…, or by --owner: all that this consumer has. What a worker
-of breakwater holds cannot be revoked: its handler runs, and would go on beside the
-next one. It ends by itself, or by its time limit.`,
-			[]string{"0  all are taken back; also if --owner has none", "1  a seq is not leased, a worker has it, or it failed", status2},
-			"breakwater leases revoke 42 --reason \"bob is on leave\"",
+Which ones is said by SEQ…, by --owner (all that this consumer has), or by both: SEQ…
+as far as this consumer has them. With --owner nothing is taken from anybody else: a
+lease that has ended meanwhile is refused, LEASE_EXPIRED, if another has the exception
+now. What a worker of breakwater holds cannot be revoked: its handler runs, and would
+go on beside the next one. It ends by itself, or by its time limit.`,
+			[]string{"0  all are taken back; also if --owner has none", "1  a seq is not leased (any more), another or a worker has it, or it failed", status2},
+			"breakwater leases revoke 42 --owner bob --reason \"on leave\"",
 			"breakwater leases revoke --owner review-ui-1 --reason \"it hangs\""),
-		Flags: []ucli.Flag{ownerFlag("all that the consumer `NAME` has"), reasonFlag(), byFlag()},
+		Flags: []ucli.Flag{ownerFlag("only what the consumer `NAME` has"), reasonFlag(), byFlag()},
 		Action: func(c *ucli.Context) error {
 			seqs, err := seqArgs(c)
 			switch {
 			case err != nil:
 				return err
-			case len(seqs) > 0 && c.IsSet("owner"):
-				return usageFor(c, "either SEQ… or --owner selects, not both")
-			case len(seqs) == 0 && c.String("owner") == "":
+			case c.IsSet("owner") && c.String("owner") == "":
+				return usageFor(c, "--owner needs a name")
+			case len(seqs) == 0 && !c.IsSet("owner"):
 				return usageFor(c, "say which: SEQ… or --owner")
 			}
 			return e.steer(c, func(control *client.Control) error { return e.revoke(c, control, seqs) })
@@ -96,23 +98,47 @@ next one. It ends by itself, or by its time limit.`,
 	}
 }
 
+// revocations are the requests that a command line means. Without seqs they name the
+// leases that the owner has now, and no others: what is with somebody else by the time
+// of the request stays there.
+func (e *env) revocations(c *ucli.Context, control *client.Control, seqs []uint64) (acts []api.LeasesAct, err error) {
+	act := api.LeasesAct{Owner: c.String("owner"), By: e.by(c), Reason: c.String("reason")}
+	for some := range slices.Chunk(seqs, api.MaxLimit) {
+		one := act
+		one.Seqs = some
+		acts = append(acts, one)
+	}
+	if len(seqs) > 0 {
+		return acts, nil
+	}
+	var leases []api.LeaseRef
+	for l, err := range control.Leases(c.Context, act.Owner) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Kind == api.LeaseOfConsumer {
+			leases = append(leases, api.LeaseRef{Seq: l.Seq, Fence: l.Fence})
+		}
+	}
+	for some := range slices.Chunk(leases, api.MaxLimit) {
+		one := act
+		one.Leases = some
+		acts = append(acts, one)
+	}
+	return acts, nil
+}
+
 // revoke takes leases back, a request at a time, and prints what became of each also
 // when a later request fails.
 func (e *env) revoke(c *ucli.Context, control *client.Control, seqs []uint64) error {
-	if owner := c.String("owner"); owner != "" {
-		for l, err := range control.Leases(c.Context, owner) {
-			if err != nil {
-				return err
-			}
-			if l.Kind == api.LeaseOfConsumer {
-				seqs = append(seqs, l.Seq)
-			}
-		}
+	acts, err := e.revocations(c, control, seqs)
+	if err != nil {
+		return err
 	}
 	all := api.Revoked{Items: []api.Revocation{}}
 	var failed error
-	for some := range slices.Chunk(seqs, api.MaxLimit) {
-		r, err := control.Revoke(c.Context, api.LeasesAct{Seqs: some, By: e.by(c), Reason: c.String("reason")})
+	for _, act := range acts {
+		r, err := control.Revoke(c.Context, act)
 		if failed = err; err != nil {
 			break
 		}

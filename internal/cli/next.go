@@ -136,7 +136,7 @@ func nextOfWhy(w *api.Why) string {
 		return "breakwater show " + seq + ", which has the answer that put it off"
 	case queue.WhyLeased:
 		if c.Kind == api.LeaseOfConsumer {
-			return "breakwater leases revoke " + seq + " --reason WHY, if " + c.Owner + " is gone or hangs"
+			return "breakwater leases revoke " + seq + " --owner=" + shellWord(c.Owner) + " --reason WHY, if " + c.Owner + " is gone or hangs"
 		}
 		return "breakwater show " + seq
 	case queue.WhyBehind:

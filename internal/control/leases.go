@@ -45,7 +45,7 @@ func (s *Server) leases(x *exchange) error {
 func leaseOf(l *queue.Lease) api.Lease {
 	m := &l.Message
 	row := api.Lease{
-		Seq: l.Token.Seq, Route: string(l.Route), Owner: l.Owner.Name, Kind: api.LeaseOfWorker, Delivery: l.Number,
+		Seq: l.Token.Seq, Fence: l.Token.Fence, Route: string(l.Route), Owner: l.Owner.Name, Kind: api.LeaseOfWorker, Delivery: l.Number,
 		Since: api.Time{Time: l.Since}, Deadline: api.Time{Time: l.Deadline},
 		IdempotencyKey: m.IdempotencyKey, TraceID: m.TraceID, PartitionKey: m.PartitionKey, LedgerEntity: m.LedgerEntity,
 		MatchDecision: string(m.Decision), VarianceAmount: m.Amount, Currency: m.Currency, SourceHash: hashText(m.SourceHash),
@@ -56,14 +56,32 @@ func leaseOf(l *queue.Lease) api.Lease {
 	return row
 }
 
+// leasesOf are the leases that a body names.
+func leasesOf(in *api.LeasesAct) (refs []queue.LeaseRef, err error) {
+	if n := len(in.Seqs) + len(in.Leases); n == 0 || n > api.MaxLimit || len(in.Seqs) > 0 && len(in.Leases) > 0 {
+		return nil, usage("either seqs or leases must list 1 to %d leased exceptions", api.MaxLimit)
+	}
+	for _, seq := range in.Seqs {
+		refs = append(refs, queue.LeaseRef{Seq: seq, Owner: in.Owner})
+	}
+	for _, l := range in.Leases {
+		if l.Fence == 0 {
+			return nil, usage("seq %d of leases has no fence: GET /v1/leases has it", l.Seq)
+		}
+		refs = append(refs, queue.LeaseRef{Seq: l.Seq, Fence: l.Fence, Owner: in.Owner})
+	}
+	return refs, nil
+}
+
 // revoke takes leases back from consumers.
 func (s *Server) revoke(x *exchange) error {
 	var in api.LeasesAct
 	if err := x.body(&in); err != nil {
 		return err
 	}
-	if len(in.Seqs) == 0 || len(in.Seqs) > api.MaxLimit {
-		return usage("seqs must list 1 to %d leased exceptions", api.MaxLimit)
+	leases, err := leasesOf(&in)
+	if err != nil {
+		return err
 	}
 	a, err := x.action(s.o.Now(), in.By, in.Reason)
 	if err != nil {
@@ -72,7 +90,7 @@ func (s *Server) revoke(x *exchange) error {
 	if s.o.Policy == nil {
 		return absent("revoke leases")
 	}
-	results, err := s.o.Store.Revoke(x.r.Context(), a, s.o.Policy(), in.Seqs)
+	results, err := s.o.Store.Revoke(x.r.Context(), a, s.o.Policy(), leases)
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func TestLeases_revoke(t *testing.T) {
 		}
 		return doc
 	}
+	was, _ := r.leases("?owner=post&limit=1")
 	doc := revoke(`{"seqs":[2,3,99],"by":"alice","reason":"on leave"}`)
 	if doc.Revoked != 1 || doc.Failed != 2 || doc.Items[0] != (api.Revocation{Seq: 2, Owner: "post"}) ||
 		doc.Items[1].Code != string(queue.CodeUsage) || doc.Items[2].Code != string(queue.CodeNotFound) {
@@ -112,7 +113,18 @@ func TestLeases_revoke(t *testing.T) {
 	if _, err := store.Claim(t.Context(), queue.ClaimRequest{Now: start, Wants: []queue.Want{again}}); err != nil {
 		t.Fatal(err)
 	}
-	doc = revoke(`{"seqs":[2]}`)
+	// It is not as it was listed before that.
+	doc = revoke(fmt.Sprintf(`{"leases":[{"seq":%d,"fence":%d}],"by":"alice"}`, was.Items[0].Seq, was.Items[0].Fence))
+	if doc.Revoked != 0 || doc.Failed != 1 || doc.Items[0].Owner != "ui" || doc.Items[0].Code != string(queue.CodeExpired) {
+		t.Errorf("the lease from before: %+v", doc)
+	}
+	doc = revoke(`{"seqs":[2],"owner":"post"}`)
+	if doc.Failed != 1 || doc.Items[0].Owner != "ui" || doc.Items[0].Code != string(queue.CodeExpired) {
+		t.Errorf("of who had it before: %+v", doc)
+	}
+	page, _ := r.leases("?owner=ui&limit=1000")
+	at := slices.IndexFunc(page.Items, func(l api.Lease) bool { return l.Seq == 2 })
+	doc = revoke(fmt.Sprintf(`{"leases":[{"seq":2,"fence":%d}],"owner":"ui"}`, page.Items[at].Fence))
 	if doc.Revoked != 1 || doc.Items[0] != (api.Revocation{Seq: 2, Owner: "ui", DeadCode: string(queue.CodeDeliveriesExhausted)}) {
 		t.Errorf("the last delivery: %+v", doc)
 	}

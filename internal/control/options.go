@@ -23,7 +23,7 @@ type Store interface {
 	Edit(ctx context.Context, a queue.Action, edits []queue.Edit) ([]queue.EditResult, error)
 	HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
 	ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error)
-	Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error)
+	Revoke(ctx context.Context, a queue.Action, p queue.Policy, leases []queue.LeaseRef) ([]queue.Revoked, error)
 	Probe(ctx context.Context) error
 }
 

@@ -1,9 +1,16 @@
 package house
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
+	"breakwater/client"
 	"breakwater/queue"
 )
 
@@ -36,6 +43,59 @@ func TestLeases_of_a_consumer(t *testing.T) {
 		t.Errorf("the counts: %+v", st)
 	}
 	s.verify()
+}
+
+// TestLeases_that_move: after "leases revoke --owner" has read who has what, and before
+// it takes anything back, an exception goes to another consumer. It stays theirs; what
+// is still where it was is taken.
+func TestLeases_that_move(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	server := s.serve()
+	s.sendAll(exceptionLine("a", "k-a", "") + "\n" + exceptionLine("b", "k-b", "") + "\n")
+	gone := s.attach(client.Consumer{Name: "gone", Prefetch: 2, Lease: patience})
+	first, second := gone.next(client.Delivered), gone.next(client.Delivered)
+
+	// A proxy before control.sock holds the request that takes back.
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	l, err := net.Listen("unix", s.path("p.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "breakwater"}) },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", s.path("var/run/control.sock"))
+		}},
+	}
+	proxy := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/leases/revoke" {
+			asked <- struct{}{}
+			<-goOn
+		}
+		control.ServeHTTP(w, r)
+	})}
+	go func() { _ = proxy.Serve(l) }() // it ends with the test
+	t.Cleanup(func() { _ = proxy.Close() })
+
+	p := s.start("leases", "revoke", "--owner", "gone", "--json", "--socket", s.path("p.sock"))
+	<-asked
+	if err := gone.Send(t.Context(), first.Lease, client.Answer{Verb: client.Release}); err != nil {
+		t.Fatal(err)
+	}
+	gone.next(client.Settled)
+	here := s.attach(client.Consumer{Name: "here", Prefetch: 1, Lease: patience})
+	moved := here.next(client.Delivered)
+	close(goOn)
+
+	status, want := p.wait(), fmt.Sprintf(`"items":[{"seq":%d,"owner":"here","code":"LEASE_EXPIRED",`, moved.Delivery.Seq)
+	if got := p.out.all(); status != 1 || !strings.Contains(got, `{"revoked":1,"failed":1,`) || !strings.Contains(got, want) ||
+		!strings.Contains(got, fmt.Sprintf(`{"seq":%d,"owner":"gone"}`, second.Delivery.Seq)) {
+		t.Errorf("exit status %d, %s", status, got)
+	}
+	here.settle(moved.Lease) // which it could not, had the lease been taken
+	server.stop()
+	s.sound()
 }
 
 // heldByConsumer makes a store with one exception of each key, all of which a

@@ -294,7 +294,7 @@ func TestLeaving(t *testing.T) {
 		c := g.silent(attachment("ui", 9))
 		g.submit("a1@A", "b1@B")
 		synctest.Wait()
-		revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []uint64{1})
+		revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []queue.LeaseRef{{Seq: 1}})
 		if err != nil || revoked[0].Code != "" {
 			t.Fatal(revoked, err)
 		}
@@ -309,7 +309,7 @@ func TestLeaving(t *testing.T) {
 		c := g.attach(attachment("ui", 1))
 		synctest.Wait()
 		g.store.after("claim", func() {
-			revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []uint64{1})
+			revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []queue.LeaseRef{{Seq: 1}})
 			if err != nil || revoked[0].Code != "" {
 				t.Error(revoked, err)
 			}

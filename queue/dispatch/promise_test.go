@@ -409,7 +409,12 @@ func (d *day) revoke(s *step, op queue.Action) {
 	if len(leases) == 0 {
 		return
 	}
-	revoked, err := d.store.Revoke(context.Background(), op, d.policy, []uint64{leases[s.a%len(leases)].Token.Seq})
+	meant := leases[s.a%len(leases)]
+	ref := queue.LeaseRef{Seq: meant.Token.Seq}
+	if s.a%2 == 0 { // as who has seen the list means it
+		ref.Fence, ref.Owner = meant.Token.Fence, meant.Owner.Name
+	}
+	revoked, err := d.store.Revoke(context.Background(), op, d.policy, []queue.LeaseRef{ref})
 	d.must(err)
 	d.runner.Revoked(revoked)
 }

@@ -290,7 +290,7 @@ func TestRelease(t *testing.T) {
 		if a.has() != "x1" || b.has() != "" {
 			t.Fatalf("a has %s, b has %s", a.has(), b.has())
 		}
-		revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []uint64{1})
+		revoked, err := g.store.Revoke(t.Context(), queue.Action{Now: time.Now(), By: "op"}, g.settings.Load().Policy, []queue.LeaseRef{{Seq: 1}})
 		if err != nil || revoked[0].Code != "" {
 			t.Fatal(revoked, err)
 		}

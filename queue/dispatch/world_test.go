@@ -464,9 +464,9 @@ func (w *world) takenBack(b *queue.Reclaimed, p queue.Policy, in span) {
 	w.endLease(w.messages[b.Token.Seq], b.Token, next)
 }
 
-func (v witness) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
+func (v witness) Revoke(ctx context.Context, a queue.Action, p queue.Policy, leases []queue.LeaseRef) ([]queue.Revoked, error) {
 	from := v.w.begin()
-	res, err := v.Store.Revoke(ctx, a, p, seqs)
+	res, err := v.Store.Revoke(ctx, a, p, leases)
 	in := v.w.end(from)
 	defer v.w.mu.Unlock()
 	for i := range res {

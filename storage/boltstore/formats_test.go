@@ -407,7 +407,7 @@ func (l *later) operate() {
 	leases, err := l.s.Leases(l.ctx, 0, MaxPage)
 	l.ok(err)
 	for _, lease := range leases {
-		res, err := l.s.Revoke(l.ctx, l.action("on leave"), l.policy, []uint64{lease.Token.Seq})
+		res, err := l.s.Revoke(l.ctx, l.action("on leave"), l.policy, []queue.LeaseRef{{Seq: lease.Token.Seq, Fence: lease.Token.Fence}})
 		if l.ok(err); res[0].Code != "" {
 			l.Fatalf("%+v", res)
 		}

@@ -84,18 +84,21 @@ func (x *txn) takeOver(r *queue.TakeOverRequest) (res queue.TakeOverResult, err 
 }
 
 // Revoke takes leases back from consumers; see [queue.Store].
-func (s *Store) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
-	return each(ctx, s, seqs, func(x *txn, seq uint64) (queue.Revoked, error) { return x.revoke(&a, p, seq) })
+func (s *Store) Revoke(ctx context.Context, a queue.Action, p queue.Policy, leases []queue.LeaseRef) ([]queue.Revoked, error) {
+	return each(ctx, s, leases, func(x *txn, l queue.LeaseRef) (queue.Revoked, error) { return x.revoke(&a, p, &l) })
 }
 
 // revoke takes one lease back. At its deadline the message would have come back to
 // its holder; that remains so, and until then it is there for the others.
-func (x *txn) revoke(a *queue.Action, p queue.Policy, seq uint64) (res queue.Revoked, err error) {
-	res.Seq = seq
-	f := x.t.flights[seq]
+func (x *txn) revoke(a *queue.Action, p queue.Policy, l *queue.LeaseRef) (res queue.Revoked, err error) {
+	res.Seq = l.Seq
+	f := x.t.flights[l.Seq]
 	switch {
 	case f == nil || !f.leased():
 		res.Code, res.Error = queue.CodeNotFound, "nobody holds it"
+		return res, nil
+	case !l.Names(f.token(), f.owner):
+		res.Code, res.Error, res.Owner = queue.CodeExpired, queue.MovedText(f.owner), f.owner
 		return res, nil
 	case f.owner.Kind == queue.Worker:
 		res.Code = queue.CodeUsage

@@ -34,7 +34,7 @@ func TestTakeOver_leaves_out_what_cannot_be_read_back(t *testing.T) {
 	if len(res.Damaged) != 1 || res.Damaged[0].Seq != 2 || res.Damaged[0].What == "" {
 		t.Errorf("damaged: %+v", res.Damaged)
 	}
-	got, err := s.Revoke(ctx, queue.Action{Now: now}, queue.Policy{MaxDeliveries: 6}, []uint64{2})
+	got, err := s.Revoke(ctx, queue.Action{Now: now}, queue.Policy{MaxDeliveries: 6}, []queue.LeaseRef{{Seq: 2}})
 	if err != nil || got[0].Code != "" {
 		t.Fatalf("revoke: %+v, %v", got, err)
 	}

@@ -263,7 +263,7 @@ func (d *driver) operate() error {
 	case 3:
 		if len(d.held) > 0 {
 			seq := d.held[rapid.IntRange(0, len(d.held)-1).Draw(d.T, "which")].Token.Seq
-			_, err = d.h.store.Revoke(d.ctx, a, d.policy(), []uint64{seq})
+			_, err = d.h.store.Revoke(d.ctx, a, d.policy(), []queue.LeaseRef{{Seq: seq}})
 		}
 	}
 	return err

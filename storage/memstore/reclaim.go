@@ -92,19 +92,22 @@ func (s *state) expire(r *queue.ReclaimRequest, m *message, first map[queue.Owne
 }
 
 // Revoke takes leases back from consumers.
-func (s *Store) Revoke(ctx context.Context, a queue.Action, p queue.Policy, seqs []uint64) ([]queue.Revoked, error) {
-	res := make([]queue.Revoked, 0, len(seqs))
+func (s *Store) Revoke(ctx context.Context, a queue.Action, p queue.Policy, leases []queue.LeaseRef) ([]queue.Revoked, error) {
+	res := make([]queue.Revoked, 0, len(leases))
 	err := s.write(ctx, func() {
-		for _, seq := range seqs {
-			m := s.open[seq]
+		for _, l := range leases {
+			r, m := queue.Revoked{Seq: l.Seq}, s.open[l.Seq]
 			switch {
 			case m == nil || m.lease == nil:
-				res = append(res, queue.Revoked{Seq: seq, Code: queue.CodeNotFound, Error: "nobody holds it"})
+				r.Code, r.Error = queue.CodeNotFound, "nobody holds it"
+			case !l.Names(m.token(), m.lease.owner):
+				r.Code, r.Error, r.Owner = queue.CodeExpired, queue.MovedText(m.lease.owner), m.lease.owner
 			case m.lease.owner.Kind == queue.Worker:
-				res = append(res, queue.Revoked{Seq: seq, Code: queue.CodeUsage, Error: "a worker runs it"})
+				r.Code, r.Error = queue.CodeUsage, "a worker runs it"
 			default:
-				res = append(res, queue.Revoked{Seq: seq, Reclaimed: s.revoke(&a, m, p)})
+				r.Reclaimed = s.revoke(&a, m, p)
 			}
+			res = append(res, r)
 		}
 	})
 	if err != nil {

@@ -185,11 +185,15 @@ func (c *caller) revokeSome(a queue.Action) error {
 	if err != nil {
 		return err
 	}
-	var seqs []uint64
+	var refs []queue.LeaseRef
 	for _, l := range leases {
-		seqs = append(seqs, l.Token.Seq)
+		ref := queue.LeaseRef{Seq: l.Token.Seq}
+		if c.die.IntN(2) == 0 { // it may be another's by now
+			ref.Fence = l.Token.Fence
+		}
+		refs = append(refs, ref)
 	}
-	_, err = c.store.Revoke(c.ctx, a, c.policy, seqs)
+	_, err = c.store.Revoke(c.ctx, a, c.policy, refs)
 	return err
 }
 

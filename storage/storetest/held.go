@@ -183,6 +183,35 @@ var revokePromises = []promise{
 		w.since(mark)
 		equal(w, "nothing asked for", len(w.revoke("stuck")), 0)
 	}},
+	{"takes_the_lease_that_is_meant_and_no_other", func(w *world) {
+		w.given("a1@A", "b1@B", "c1@C", "d1@D")
+		ui := func(most int) queue.Want { ask := wants(consumer("ui")); ask.Max = most; return ask }
+		ds := w.takeWant(ui(3), "a1 b1 c1")
+		meant := each(ds, func(d queue.Delivery) queue.LeaseRef { return queue.LeaseRef{Seq: d.Token.Seq, Fence: d.Token.Fence} })
+		w.ack(consumer("ui"), ds[1])
+		w.applied(w.answer(ds[0], consumer("ui"), queue.Release))
+		w.applied(w.answer(ds[2], consumer("ui"), queue.Release))
+		other := w.takeWant(func() queue.Want { ask := wants(consumer("other")); ask.Max = 2; return ask }(), "d1 a1")[1]
+		again := w.takeWant(ui(1), "c1")[0]
+		mark := w.mark()
+		res := w.revokeOnly("gone", meant...)
+		equal(w, "codes", revokeCodes(res), []queue.Code{queue.CodeExpired, queue.CodeNotFound, queue.CodeExpired})
+		equal(w, "who has it now", [2]queue.Owner{res[0].Owner, res[2].Owner}, [2]queue.Owner{consumer("other"), consumer("ui")})
+		equal(w, "another owner", revokeCodes(w.revokeOnly("gone", queue.LeaseRef{Seq: 1, Owner: "ui"})), []queue.Code{queue.CodeExpired})
+		w.since(mark) // nobody has lost anything
+		w.states("a1 leased", "b1 done", "c1 leased", "d1 leased")
+		equal(w, "those that are meant", revokeCodes(w.revokeOnly("gone",
+			queue.LeaseRef{Seq: 1, Owner: "other"}, queue.LeaseRef{Seq: 3, Fence: again.Token.Fence, Owner: "ui"})), []queue.Code{"", ""})
+		w.refused(w.answer(other, consumer("other"), queue.Ack), queue.CodeExpired)
+		w.refused(w.answer(again, consumer("ui"), queue.Ack), queue.CodeExpired)
+	}},
+	{"a_worker_keeps_also_the_lease_that_is_meant", func(w *world) {
+		w.given("a1@A")
+		d := w.take(worker("w"), "a1")[0]
+		equal(w, "codes", revokeCodes(w.revokeOnly("stuck",
+			queue.LeaseRef{Seq: 1, Fence: d.Token.Fence}, queue.LeaseRef{Seq: 1, Fence: d.Token.Fence + 1})), []queue.Code{queue.CodeUsage, queue.CodeExpired})
+		w.ack(worker("w"), d)
+	}},
 	{"twice_takes_it_once", func(w *world) {
 		w.given("a1@A")
 		w.take(consumer("ui"), "a1")
@@ -244,9 +273,14 @@ var revokePromises = []promise{
 
 func (w *world) revoke(reason string, seqs ...uint64) []queue.Revoked {
 	w.Helper()
-	res, err := w.store.Revoke(w.ctx, w.operator(reason), w.policy, seqs)
+	return w.revokeOnly(reason, each(seqs, func(seq uint64) queue.LeaseRef { return queue.LeaseRef{Seq: seq} })...)
+}
+
+func (w *world) revokeOnly(reason string, leases ...queue.LeaseRef) []queue.Revoked {
+	w.Helper()
+	res, err := w.store.Revoke(w.ctx, w.operator(reason), w.policy, leases)
 	w.ok(err, "revoke")
-	equal(w, "results", len(res), len(seqs))
+	equal(w, "results", len(res), len(leases))
 	return each(res, plainRevoked)
 }
 

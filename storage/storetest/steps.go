@@ -314,13 +314,21 @@ func (m *machine) stepTakeOver(c *choices) {
 // stepRevoke takes leases back, mostly such as there are.
 func (m *machine) stepRevoke(c *choices) {
 	m.Helper()
-	var seqs []uint64
+	var refs []queue.LeaseRef
 	for range 1 + c.below(3) {
-		seqs = append(seqs, m.pickHeld(c).token.Seq)
+		h := m.pickHeld(c)
+		ref := queue.LeaseRef{Seq: h.token.Seq}
+		switch c.below(4) {
+		case 1:
+			ref.Fence = h.token.Fence // which may be over, and the message another's
+		case 2:
+			ref.Owner = h.owner.Name
+		}
+		refs = append(refs, ref)
 	}
 	a := m.action()
-	m.Logf("  %d", seqs)
-	all(m, "revoke", func(s queue.Store) ([]queue.Revoked, error) { return s.Revoke(m.ctx, a, m.policy, seqs) })
+	m.Logf("  %+v", refs)
+	all(m, "revoke", func(s queue.Store) ([]queue.Revoked, error) { return s.Revoke(m.ctx, a, m.policy, refs) })
 }
 
 func (m *machine) reclaim(most int) {

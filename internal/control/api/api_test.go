@@ -65,7 +65,7 @@ func TestMembers_are_in_snake_case(t *testing.T) {
 	for _, doc := range []any{
 		Problem{}, Health{}, Readiness{}, Status{}, Pause{}, Oldest{}, Audit{}, Store{}, Exception{}, Detail{}, Act{}, PauseState{},
 		DrainState{}, ReloadState{}, LettersAct{}, Letters{}, Replayed{}, Discarded{}, Result{}, EditAct{}, Edited{}, Content{}, LetterGroups{}, LetterGroup{}, KeysAct{}, Keys{}, VerifyAct{}, Checkpoint{}, Witness{}, Stamp{}, Balance{},
-		Verification{}, Finding{}, List[int]{}, Lease{}, LeasesAct{}, Revoked{}, Revocation{},
+		Verification{}, Finding{}, List[int]{}, Lease{}, LeasesAct{}, LeaseRef{}, Revoked{}, Revocation{},
 		AtRisk{}, Ages{}, Ageing{}, Recent{}, Route{}, Key{}, Amount{}, KeyLetter{}, KeyHold{}, KeyWait{}, KeyHolder{}, KeyAside{}, Why{}, Cause{},
 	} {
 		typ := reflect.TypeOf(doc)
