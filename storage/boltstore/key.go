@@ -14,6 +14,10 @@ type messageRef struct {
 	priority uint8
 }
 
+func refOf(p queue.Place, h header) messageRef {
+	return messageRef{place: p, route: h.route, priority: h.priority}
+}
+
 // key is the state of one partition key: of every key with an open message with
 // a place, and of every key that an operator holds or a dead letter blocks. Only
 // the committer touches it.

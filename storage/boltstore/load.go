@@ -36,9 +36,8 @@ type loader struct {
 	*txn
 	progress   func(done int64)
 	openLedger func(*bolt.Tx) (*ledger.Ledger, error)
-	filing     bool
-	first      map[keyHash]queue.Place // the first parked place of each key that has any
-	order      []*key                  // keys in the order of their heads
+	order      []*key // keys in the order of their heads
+	filling
 }
 
 func (l *loader) counters() (err error) {
@@ -131,24 +130,6 @@ func (l *loader) letter(seq uint64, b []byte) (d deadLetter, place queue.Place, 
 	return d, placeIn(b[deadHeader : len(b)-len(d.record)]), nil
 }
 
-// parked counts what each key has parked, and between which places.
-func (l *loader) parked() error {
-	l.first = map[keyHash]queue.Place{}
-	return l.b.parked.ForEach(func(at, _ []byte) error {
-		place, ok := queue.ParsePlaceKey(at[min(len(at), len(keyHash{})):])
-		if !ok {
-			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
-		}
-		k := l.t.keyOf(keyHash(at[:len(keyHash{})]), 0) // its slot comes with its messages
-		if k.parked == 0 {
-			l.first[k.hash] = place
-		}
-		k.parked++
-		k.lastParked = place
-		return nil
-	})
-}
-
 func (l *loader) flights() error {
 	return l.b.flight.ForEach(func(at, b []byte) error {
 		if len(at) != 8 {
@@ -185,8 +166,10 @@ func (l *loader) backlog() error {
 		}
 		return l.message(place, h, rec)
 	})
-	l.t.walkedAll = l.filing
-	return err
+	if err != nil {
+		return err
+	}
+	return l.filled()
 }
 
 // message counts one message of the backlog and files it while there is room.
@@ -200,7 +183,7 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 	w := worthIn(rec)
 	k.come(place, w)
 	t.openAges.add(minuteIn(rec), 1)
-	ref := messageRef{place: place, route: h.route, priority: h.priority}
+	ref := refOf(place, h)
 	if int(h.route) >= len(queue.Routes) || h.priority > queue.MaxPriority {
 		return fmt.Errorf("%w: message at place %s has no such route or priority", queue.ErrDamaged, place)
 	}
@@ -220,33 +203,8 @@ func (l *loader) message(place queue.Place, h header, rec []byte) error {
 			f.msg.Line = nil
 		}
 	}
-	l.file(k, ref, f)
+	l.fill(k, ref, f != nil && f.leased())
 	return nil
-}
-
-// file puts a message into the window. It stops for good at the first one that
-// would have to be parked, that has been and now is its key's next, or for which the
-// window has no room: the walk goes on from there, in transactions that may write.
-// (Between two parked messages of a key there may be others, which the walk of the
-// process that parked them had not come to.)
-func (l *loader) file(k *key, ref messageRef, f *flight) {
-	if !l.filing {
-		return
-	}
-	behind := k.parked > 0 && !ref.place.Less(l.first[k.hash])
-	switch {
-	case f != nil && f.leased():
-	case behind && !k.lastParked.Less(ref.place) && l.parkedAlready(k, ref.place.AppendKey(nil)):
-		l.filing = len(k.window) > 0 || !k.movable()
-	case behind, len(k.window) >= keyWindow, l.t.windowed >= l.t.windowMax:
-		l.filing = false
-	default:
-		k.window = append(k.window, ref)
-		l.t.windowed++
-	}
-	if l.filing {
-		l.t.walked = ref.place
-	}
 }
 
 func (l *loader) scheduled() error {

@@ -149,8 +149,10 @@ type parker struct {
 	sent int
 }
 
-func newParker(t *testing.T, window int) *parker {
-	h := newHarness(t, Options{Window: window})
+func newParker(t *testing.T, window int) *parker { return newParkerWith(t, Options{Window: window}) }
+
+func newParkerWith(t *testing.T, o Options) *parker {
+	h := newHarness(t, o)
 	t.Cleanup(h.close)
 	p := &parker{h: h, t: t, ctx: context.Background(), now: time.Now()}
 	p.start()

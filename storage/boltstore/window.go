@@ -109,7 +109,7 @@ func (x *txn) unpark(k *key) error {
 		if err != nil {
 			return err
 		}
-		k.window = append(k.window, messageRef{place: place, route: h.route, priority: h.priority})
+		k.window = append(k.window, refOf(place, h))
 		taken = append(taken, bytes.Clone(at))
 	}
 	for _, at := range taken {
@@ -208,7 +208,7 @@ func (x *txn) meet(at, rec []byte) error {
 				return err
 			}
 		}
-	} else if err := x.shelve(k, messageRef{place: place, route: h.route, priority: h.priority}); err != nil {
+	} else if err := x.shelve(k, refOf(place, h)); err != nil {
 		return err
 	}
 	if k.movable() {
