@@ -43,11 +43,10 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 	if err := x.giveBackAll(r, &res); err != nil {
 		return res, err
 	}
-	heads := x.heads()
-	if err := x.resumeWaits(r, heads); err != nil {
+	if err := x.resumeWaits(r); err != nil {
 		return res, err
 	}
-	if err := x.fileAll(heads); err != nil {
+	if err := x.fileAll(); err != nil {
 		return res, err
 	}
 	if err := x.storeConfig(r); err != nil {
@@ -60,8 +59,8 @@ func (x *txn) start(r *queue.StartRequest) (res queue.StartResult, err error) {
 // resumeWaits lets backoffs go on where they were: for what was left of them by
 // the wall clock, never for longer than a backoff can be, should the clock have
 // gone back.
-func (x *txn) resumeWaits(r *queue.StartRequest, heads map[*key]queue.Place) error {
-	for _, f := range x.byWait(heads) {
+func (x *txn) resumeWaits(r *queue.StartRequest) error {
+	for _, f := range x.byWait() {
 		until := f.waitUntil
 		if !f.waitWall {
 			left := max(0, min(until.Sub(r.Now.Round(0)), r.Policy.RetryMax))
@@ -79,33 +78,30 @@ func (x *txn) resumeWaits(r *queue.StartRequest, heads map[*key]queue.Place) err
 
 // byWait returns the flights that keep their keys waiting, in the order of the
 // places of the keys' heads: which wait began first, only the last process knew.
-func (x *txn) byWait(heads map[*key]queue.Place) (waiting []*flight) {
+func (x *txn) byWait() (waiting []*flight) {
+	heads := map[*key]queue.Place{}
 	for _, f := range x.t.flights {
 		if !f.waitUntil.IsZero() {
 			waiting = append(waiting, f)
+			heads[f.key] = x.firstAtHand(f.key)
+		}
+	}
+	for _, f := range x.t.flights {
+		if first, ok := heads[f.key]; ok && f.leased() && (first.IsZero() || f.ref.place.Less(first)) {
+			heads[f.key] = f.ref.place
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *flight) int { return heads[a.key].Compare(heads[b.key]) })
 	return waiting
 }
 
-// heads returns the place of the first open message, leased or not, of every key
-// that has one at hand; the others' come with the walk.
-func (x *txn) heads() map[*key]queue.Place {
-	heads := make(map[*key]queue.Place, x.t.keys.number)
-	for k := range x.t.keys.all() {
-		if len(k.window) > 0 {
-			heads[k] = k.window[0].place
-		} else if first := x.firstParked(k); !first.IsZero() {
-			heads[k] = first
-		}
+// firstAtHand is the place of a key's first message that is not leased; zero if the
+// walk has not come to it.
+func (x *txn) firstAtHand(k *key) queue.Place {
+	if len(k.window) > 0 {
+		return k.window[0].place
 	}
-	for _, f := range x.t.flights {
-		if first, ok := heads[f.key]; f.leased() && (!ok || f.ref.place.Less(first)) {
-			heads[f.key] = f.ref.place
-		}
-	}
-	return heads
+	return x.firstParked(k)
 }
 
 // restore says that an older state was taken into service, and pauses.
@@ -162,18 +158,18 @@ func (x *txn) byOwner() (held []*flight) {
 // fileAll gives the keys that can be claimed their turns anew, in the order of
 // their heads' places, and brings parked heads to the window, which the load could
 // not do in its read-only transaction.
-func (x *txn) fileAll(heads map[*key]queue.Place) error {
-	var all []*key
+func (x *txn) fileAll() error {
+	var all []headAt
 	for k := range x.t.keys.all() {
 		x.t.unfile(k)
 		if k.movable() && (len(k.window) > 0 || k.parked > 0) {
-			all = append(all, k)
+			all = append(all, headAt{place: x.firstAtHand(k), key: k})
 		}
 	}
-	slices.SortFunc(all, func(a, b *key) int { return heads[a].Compare(heads[b]) })
-	for _, k := range all {
-		x.t.lift(k)
-		if err := x.settle(k); err != nil {
+	slices.SortFunc(all, func(a, b headAt) int { return a.place.Compare(b.place) })
+	for _, head := range all {
+		x.t.lift(head.key)
+		if err := x.settle(head.key); err != nil {
 			return err
 		}
 	}
