@@ -27,11 +27,15 @@ type EditResult struct {
 	After  Content
 }
 
-// Content identifies the content of a message.
+// Content identifies the content of a message, and says what it asks for. Route is empty
+// where none could be read; then Priority and NotBefore say nothing.
 type Content struct {
 	SourceHash Hash
 	LineHash   Hash
 	LineBytes  int64
+	Route      Route
+	Priority   uint8
+	NotBefore  time.Time
 }
 
 // Stale reports whether the edit was refused because the letter had other content by
@@ -60,7 +64,10 @@ type Letter struct {
 func (e *Edit) Check(l *Letter, r *EditResult) Message {
 	r.Seq, r.Before = e.Seq, l.Content
 	m, err := ParseLine(e.Line)
-	r.After = Content{SourceHash: m.SourceHash, LineHash: LineHash(m.Line), LineBytes: int64(len(m.Line))}
+	r.After = Content{
+		SourceHash: m.SourceHash, LineHash: LineHash(m.Line), LineBytes: int64(len(m.Line)),
+		Route: m.Route, Priority: m.Priority, NotBefore: m.NotBefore,
+	}
 	var failed *GateError
 	switch {
 	case e.Was != l.Content.LineHash:

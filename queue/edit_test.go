@@ -84,11 +84,11 @@ func TestFold_an_edited_message_has_both_lines(t *testing.T) {
 func TestEditedRecord_names_members_that_differ(t *testing.T) {
 	was := Stored{Seq: 1, IdempotencyKey: "k", Amount: "1.0", Currency: "EU", PartitionKey: "bad \xff"}
 	is := Stored{Seq: 1, IdempotencyKey: "k", Amount: "1.0", Currency: "EUR", PartitionKey: "A"}
-	r := EditedRecord(&was, &is, &Content{LineBytes: 7}, &Content{SourceHash: Hash{1}, LineBytes: 8}, &Action{})
+	r := EditedRecord(&was, &is, &Content{LineBytes: 7}, &Content{SourceHash: Hash{1}, LineBytes: 8, Route: AutoResolve, Priority: 5}, &Action{})
 	for _, c := range []struct{ doc, want string }{
 		{string(r.Before), `{"line_sha256":"` + strings.Repeat("0", 64) + `","line_bytes":7,"partition_key":"bad \ufffd","currency":"EU"}`},
 		{string(r.After), `{"source_hash":"01` + strings.Repeat("0", 62) + `","line_sha256":"` + strings.Repeat("0", 64) +
-			`","line_bytes":8,"partition_key":"A","currency":"EUR"}`},
+			`","line_bytes":8,"partition_key":"A","currency":"EUR","route":"AUTO_RESOLVE","priority":5}`},
 	} {
 		if c.doc != c.want {
 			t.Errorf("%s, want %s", c.doc, c.want)

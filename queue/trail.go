@@ -146,8 +146,7 @@ func ExtendedRecord(now time.Time, s *Stored, h Holding, deadline time.Time, pee
 }
 
 // RefusedRecord: an answer came for a lease that was not, or not any more, its
-// owner's. It changed nothing. Of a message that was settled, and so is not stored
-// any more, s has nothing but the seq.
+// owner's. It changed nothing. Of a message that has ended, s is what [Ended] knows of it.
 func RefusedRecord(now time.Time, s *Stored, code Code, a *Settlement) Record {
 	r := s.about(EventRefused, now)
 	r.Code, r.Worker, r.By, r.Peer = code, a.Owner.Name, a.By, a.Peer
@@ -180,11 +179,18 @@ func Revocation(a *Action) *Settlement {
 
 // DeadLetteredRecord: the message became a dead letter by an answer, or by a lease
 // that was taken back; then a has who did that and why.
-func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, a *Settlement) Record {
+func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, p Policy, a *Settlement) Record {
 	r := answered(EventDeadLettered, now, s, h, a)
 	r.Code, r.FailedAttempts = code, h.FailedAttempts
+	if p.OnDeadLetter != HoldKey {
+		r.Note = SkippedNote
+	}
 	return r
 }
+
+// SkippedNote is the note of a DEAD_LETTERED under [SkipDead]: from there on its key has
+// a gap.
+const SkippedNote = "its partition key goes on without it"
 
 // acted starts the record of an operator's action.
 func acted(r Record, a *Action) Record {
@@ -198,11 +204,12 @@ func ReplayedRecord(s *Stored, a *Action) Record {
 }
 
 // DiscardedRecord: a dead letter, whose code this is, was ended by a person. Note says
-// whether its idempotency key was freed.
-func DiscardedRecord(s *Stored, code Code, a *Action) Record {
+// whether its idempotency key was freed; one that does not own its key (a conflict, a
+// line that a gate refused) has none to free.
+func DiscardedRecord(s *Stored, code Code, owns bool, a *Action) Record {
 	r := acted(s.about(EventDiscarded, a.Now), a)
 	r.Code = code
-	if a.Forget {
+	if a.Forget && owns {
 		r.Note = "its idempotency key may be used again"
 	}
 	return r
@@ -221,10 +228,13 @@ type editedContent struct {
 	MatchDecision  MatchDecision `json:"match_decision,omitempty"`
 	Amount         string        `json:"variance_amount,omitempty"`
 	Currency       string        `json:"currency,omitempty"`
+	Route          Route         `json:"route,omitempty"`
+	Priority       *uint8        `json:"priority,omitempty"`
+	NotBefore      string        `json:"not_before,omitempty"`
 }
 
 // editedFrom is the content of s, with those members in which it is not other.
-func editedFrom(s, other *Stored, c *Content) json.RawMessage {
+func editedFrom(s, other *Stored, c, otherC *Content) json.RawMessage {
 	e := editedContent{LineSHA256: c.LineHash.String(), LineBytes: c.LineBytes}
 	if c.SourceHash != (Hash{}) {
 		e.SourceHash = c.SourceHash.String()
@@ -242,6 +252,17 @@ func editedFrom(s, other *Stored, c *Content) json.RawMessage {
 			*m.to = *m.of
 		}
 	}
+	if c.Route != "" {
+		if c.Route != otherC.Route {
+			e.Route = c.Route
+		}
+		if c.Priority != otherC.Priority || otherC.Route == "" {
+			e.Priority = &c.Priority
+		}
+		if !c.NotBefore.IsZero() && !sameMicro(c.NotBefore, otherC.NotBefore) {
+			e.NotBefore = string(AppendTime(nil, c.NotBefore))
+		}
+	}
 	doc, err := json.Marshal(&e)
 	if err != nil {
 		return nil // a struct of strings and numbers always marshals
@@ -256,7 +277,7 @@ func EditedRecord(was, is *Stored, before, after *Content, a *Action) Record {
 	r := acted(is.about(EventEdited, a.Now), a)
 	r.IdempotencyKey, r.LedgerEntity, r.Currency = is.IdempotencyKey, is.LedgerEntity, is.Currency
 	r.LineBytes, r.LineSHA256 = after.LineBytes, after.LineHash
-	r.Before, r.After = editedFrom(was, is, before), editedFrom(is, was, after)
+	r.Before, r.After = editedFrom(was, is, before, after), editedFrom(is, was, after, before)
 	return r
 }
 

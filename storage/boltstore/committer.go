@@ -290,7 +290,7 @@ func (s *Store) begin(writable bool) (x *txn, err error) {
 func (s *Store) newTxn(tx *bolt.Tx) *txn {
 	s.trail.Reset(s.t.count.head, s.t.count.lastN)
 	clear(s.pending)
-	return &txn{t: s.t, tx: tx, b: bucketsOf(tx), trail: &s.trail, pending: s.pending, room: s.room(tx)}
+	return &txn{t: s.t, tx: tx, b: bucketsOf(tx), trail: &s.trail, ended: &s.over, pending: s.pending, room: s.room(tx)}
 }
 
 // commitOnce applies a group to one transaction. A nil error: it is on the disk.

@@ -77,7 +77,10 @@ func (d *deadLetter) describe(m *record) queue.Letter {
 
 // content identifies what the letter is now.
 func (d *deadLetter) content(m *record) queue.Content {
-	c := queue.Content{SourceHash: m.msg.SourceHash, LineHash: d.line, LineBytes: d.meta.LineBytes}
+	c := queue.Content{
+		SourceHash: m.msg.SourceHash, LineHash: d.line, LineBytes: d.meta.LineBytes,
+		Route: m.route, Priority: m.priority, NotBefore: m.notBefore,
+	}
 	if m.past.edited {
 		c.LineHash, c.LineBytes = queue.LineHash(m.msg.Line), int64(len(m.msg.Line))
 	}

@@ -88,7 +88,8 @@ func (x *txn) discard(a *queue.Action, seq uint64) (queue.ActionResult, error) {
 	if err := x.exhume(&d); err != nil {
 		return queue.ActionResult{}, err
 	}
-	x.record(queue.DiscardedRecord(&m.msg, d.meta.Code, a))
+	x.ended.Add(&m.msg)
+	x.record(queue.DiscardedRecord(&m.msg, d.meta.Code, d.owns(), a))
 	x.t.count.discarded++
 	res := queue.ActionResult{Seq: seq}
 	if !d.owns() {

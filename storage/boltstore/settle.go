@@ -81,13 +81,13 @@ func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult
 	return nil
 }
 
-// stored reads a message that is open or dead; of any other it returns the seq.
+// stored reads a message that is open or dead; of any other it returns what is remembered.
 func (x *txn) stored(seq uint64) (msg queue.Stored, ok bool, err error) {
 	_, rec := x.locate(seq)
 	if rec == nil {
 		d, ok, err := x.letter(seq)
 		if err != nil || !ok {
-			return queue.Stored{Seq: seq}, false, err
+			return x.ended.Find(seq), false, err
 		}
 		rec = d.record
 	}
@@ -105,6 +105,7 @@ func (x *txn) stored(seq uint64) (msg queue.Stored, ok bool, err error) {
 // trail say how.
 func (x *txn) decide(now time.Time, f *flight, a *queue.Settlement) error {
 	x.record(queue.DecidedRecord(now, &f.msg, f.holding(), a))
+	x.ended.Add(&f.msg)
 	x.t.count.done++
 	x.mark(&f.msg, func(e *ledger.Entry) {
 		e.State, e.Outcome, e.SettledAt = ledger.StateDone, a.Outcome, now.UnixMicro()
@@ -320,7 +321,7 @@ func (x *txn) kill(now time.Time, p queue.Policy, f *flight, code queue.Code, a 
 // die makes a leased message a dead letter.
 func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *queue.Settlement) error {
 	blocks := p.OnDeadLetter == queue.HoldKey
-	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, a))
+	x.record(queue.DeadLetteredRecord(now, &f.msg, f.holding(), code, p, a))
 	rec := x.b.backlog.Get(f.ref.place.AppendKey(nil))
 	in, err := x.readable(f.seq, rec)
 	if err != nil {

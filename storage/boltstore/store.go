@@ -107,6 +107,7 @@ type Store struct {
 	trail   queue.BlockWriter
 	group   []*operation
 	pending map[ledger.Key]ledger.Entry
+	over    queue.Ended
 }
 
 var _ queue.Store = (*Store)(nil)

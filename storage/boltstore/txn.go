@@ -21,6 +21,7 @@ type txn struct {
 	tx     *bolt.Tx
 	b      buckets
 	trail  *queue.BlockWriter
+	ended  *queue.Ended   // for answers that come too late
 	ledger []ledger.Entry // entries to put, in order …
 	// … and the newest of them by key, for who must see them before that.
 	pending map[ledger.Key]ledger.Entry

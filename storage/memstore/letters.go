@@ -53,11 +53,13 @@ func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]q
 			seen[seq] = true
 			return queue.ActionResult{Seq: seq}
 		}
-		s.record(queue.DiscardedRecord(&m.Stored, m.letter.code, &a))
+		owns := m.inOrder() || m.sent != nil // a letter from the door has no entry until it is edited
+		s.ended.Add(&m.Stored)
+		s.record(queue.DiscardedRecord(&m.Stored, m.letter.code, owns, &a))
 		s.unblock(m)
 		delete(s.dead, seq)
 		s.gone++
-		if m.inOrder() || m.sent != nil {
+		if owns {
 			s.discardEntry(m, &a)
 			s.file(m.PartitionKey)
 		}
@@ -65,8 +67,7 @@ func (s *Store) Discard(ctx context.Context, a queue.Action, seqs []uint64) ([]q
 	})
 }
 
-// discardEntry ends or forgets what the ledger knows of a message. A letter that
-// never entered the order has no entry of its own until it is edited.
+// discardEntry ends or forgets what the ledger knows of a message.
 func (s *state) discardEntry(m *message, a *queue.Action) {
 	if a.Forget {
 		delete(s.ledger, m.IdempotencyKey)

@@ -81,7 +81,10 @@ func (m *message) describe() queue.Letter {
 
 // content identifies what the message is now.
 func (m *message) content() queue.Content {
-	c := queue.Content{SourceHash: m.SourceHash, LineHash: m.lineHash, LineBytes: m.lineBytes}
+	c := queue.Content{
+		SourceHash: m.SourceHash, LineHash: m.lineHash, LineBytes: m.lineBytes,
+		Route: m.route, Priority: m.priority, NotBefore: m.notBefore,
+	}
 	if m.sent != nil {
 		c.LineHash, c.LineBytes = queue.LineHash(m.Line), int64(len(m.Line))
 	}
@@ -114,7 +117,7 @@ func (s *state) stateOf(m *message) queue.State {
 // bury makes an open message a dead letter. It keeps its place, so that a replay
 // goes back to it; under HoldKey its key waits for that (P5, P8).
 func (s *state) bury(now time.Time, m *message, code queue.Code, a *queue.Settlement, p queue.Policy) {
-	s.record(queue.DeadLetteredRecord(now, &m.Stored, m.holding(), code, a))
+	s.record(queue.DeadLetteredRecord(now, &m.Stored, m.holding(), code, p, a))
 	m.letter = &letter{code: code, reason: a.Reason, at: micros(now), blocks: p.OnDeadLetter == queue.HoldKey}
 	m.deaths++
 	m.lease = nil

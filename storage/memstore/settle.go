@@ -101,6 +101,7 @@ func unusable(a *queue.Settlement) string {
 // ack settles the message: message, ledger and trail at once (P3).
 func (s *state) ack(now time.Time, m *message, a *queue.Settlement) {
 	s.record(queue.DecidedRecord(now, &m.Stored, m.holding(), a))
+	s.ended.Add(&m.Stored)
 	e := s.ledger[m.IdempotencyKey]
 	e.outcome = a.Outcome
 	s.endKey(e, queue.Done, now)
@@ -169,7 +170,8 @@ func (s *state) known(seq uint64) *queue.Stored {
 			return &m.Stored
 		}
 	}
-	return &queue.Stored{Seq: seq}
+	over := s.ended.Find(seq)
+	return &over
 }
 
 // ownSettlement copies what the store keeps of an answer, its time to wait for on

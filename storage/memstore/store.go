@@ -73,6 +73,7 @@ type state struct {
 	lastN  uint64
 	chain  queue.BlockWriter
 
+	ended   queue.Ended    // for answers that come too late
 	records []queue.Record // of the transaction under way
 	turns   uint64         // the last turn given to a key
 	began   uint64         // how many waits have begun
@@ -133,7 +134,7 @@ func (s *Store) Reopen() *Store {
 // forget drops what only a living process knows: readings of the monotonic clock,
 // who is set aside, and the turns of the keys (Start files them anew).
 func (s *state) forget() {
-	s.turns, s.began = 0, 0
+	s.turns, s.began, s.ended = 0, 0, queue.Ended{}
 	for _, k := range s.keys {
 		k.filed, k.aside = false, nil
 		if k.wait != nil {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"breakwater/queue"
@@ -64,7 +65,13 @@ var editPromises = []promise{
 		accepted := w.look(1).AcceptedAt
 		w.given("a2@A")
 		w.pass(time.Minute)
+		mark := w.mark()
 		w.edited(1, "a1@A amount=2.00 priority=0 route=auto")
+		e := w.records(queue.TrailQuery{AfterN: mark})[0]
+		equal(w, "who is to have it is in the record", [2]bool{
+			strings.Contains(string(e.Before), `"route":"ROUTE_REVIEW","priority":5`),
+			strings.Contains(string(e.After), `"route":"AUTO_RESOLVE","priority":0`),
+		}, [2]bool{true, true})
 		w.crash()
 		w.pass(time.Minute)
 		w.done(w.store.Replay(w.ctx, w.operator(""), []uint64{1}))

@@ -7,7 +7,7 @@ const settledLife = `
 {"n":3,"ts":"2026-03-02T09:00:01.000000Z","event":"DISPATCHED","seq":1,"trace_id":"tr-1","source_hash":"83fb75f97d73d4f520ed3dea97f89fa129bb74e123b72163c3266eb273976934","match_decision":"PARTIAL","partition_key":"ACC-1","variance_amount":"-1042.37","worker":"ui","route":"ROUTE_REVIEW","delivery":1,"deadline":"2026-03-02T09:00:31.000000Z"}
 {"n":4,"ts":"2026-03-02T09:00:02.000000Z","event":"EXTENDED","seq":1,"trace_id":"tr-1","source_hash":"83fb75f97d73d4f520ed3dea97f89fa129bb74e123b72163c3266eb273976934","match_decision":"PARTIAL","partition_key":"ACC-1","variance_amount":"-1042.37","worker":"ui","route":"ROUTE_REVIEW","delivery":1,"deadline":"2026-03-02T09:01:02.000000Z"}
 {"n":5,"ts":"2026-03-02T09:00:02.000000Z","event":"DECIDED","seq":1,"trace_id":"tr-1","source_hash":"83fb75f97d73d4f520ed3dea97f89fa129bb74e123b72163c3266eb273976934","match_decision":"PARTIAL","partition_key":"ACC-1","variance_amount":"-1042.37","worker":"ui","route":"ROUTE_REVIEW","outcome":"APPROVED","by":"alice","note":"seen","delivery":1,"peer":{"uid":1000,"gid":1000,"pid":77}}
-{"n":6,"ts":"2026-03-02T09:00:02.000000Z","event":"REFUSED","seq":1,"worker":"ui","by":"alice","code":"ALREADY_SETTLED","peer":{"uid":1000,"gid":1000,"pid":77}}
+{"n":6,"ts":"2026-03-02T09:00:02.000000Z","event":"REFUSED","seq":1,"trace_id":"tr-1","source_hash":"83fb75f97d73d4f520ed3dea97f89fa129bb74e123b72163c3266eb273976934","match_decision":"PARTIAL","partition_key":"ACC-1","variance_amount":"-1042.37","worker":"ui","by":"alice","code":"ALREADY_SETTLED","peer":{"uid":1000,"gid":1000,"pid":77}}
 `
 
 // deadLife: two failures are the limit; replayed, rejected, discarded.

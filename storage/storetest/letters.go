@@ -218,6 +218,9 @@ var letterPromises = []promise{
 		a := w.operator("seen")
 		a.Forget = true
 		w.done(w.store.Discard(w.ctx, a, []uint64{2, 3}))
+		for _, r := range w.records(queue.TrailQuery{Event: queue.EventDiscarded}) {
+			equal(w, "says nothing of a key", r.Note, "")
+		}
 		equal(w, "receipt", w.admit("a1@A"), []string{"duplicate 1 ready"})
 		equal(w, "status", statusText(w.status()), "ready=1 discarded=2 open_keys=1 ledger=1")
 		equal(w, "shown", w.look(2).State, queue.Discarded)

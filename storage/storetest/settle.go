@@ -203,6 +203,7 @@ var settlePromises = []promise{
 		w.given("a1@A", "a2@A")
 		w.reject(worker("w"), w.take(worker("w"), "a1")[0])
 		w.states("a1 dead", "a2 ready")
+		equal(w, "the gap is recorded", w.records(queue.TrailQuery{Event: queue.EventDeadLettered})[0].Note, queue.SkippedNote)
 		w.policy.OnDeadLetter = queue.HoldKey
 		w.crash()
 		w.take(worker("w"), "a2")

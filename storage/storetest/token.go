@@ -18,8 +18,14 @@ var tokenPromises = []promise{
 			mark := w.mark()
 			w.refused(w.answer(d, worker("w"), verb), queue.CodeAlreadySettled)
 			w.since(mark, "REFUSED a1 ALREADY_SETTLED")
+			r := w.records(queue.TrailQuery{AfterN: mark})[0]
+			equal(w, "whose it was", [3]any{r.TraceID, r.SourceHash, r.MatchDecision}, [3]any{"t-a1", d.Message.SourceHash, d.Message.Decision})
 		}
 		w.states("a1 done")
+		w.crash() // nothing but the records is left of it
+		mark := w.mark()
+		w.refused(a, queue.CodeAlreadySettled)
+		equal(w, "whose it was", w.records(queue.TrailQuery{AfterN: mark})[0].TraceID, "")
 	}},
 	{"a_second_answer_in_the_same_request_is_refused", func(w *world) {
 		w.given("a1@A")
@@ -135,6 +141,8 @@ var tokenPromises = []promise{
 		r := w.records(queue.TrailQuery{Event: queue.EventRefused})[0]
 		equal(w, "record", r, queue.Record{
 			N: r.N, TS: r.TS, Event: queue.EventRefused, Seq: 1, Code: queue.CodeAlreadySettled,
+			TraceID: d.Message.TraceID, SourceHash: d.Message.SourceHash, MatchDecision: d.Message.Decision,
+			PartitionKey: d.Message.PartitionKey, Amount: d.Message.Amount,
 			Worker: "ui", By: "bob", Peer: a.Peer,
 		})
 	}},
