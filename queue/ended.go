@@ -21,10 +21,10 @@ func (e *Ended) Add(s *Stored) {
 	own.Line = nil
 }
 
-// Find returns the message, or what is known of one that was forgotten: its seq.
-func (e *Ended) Find(seq uint64) Stored {
-	if e.of != nil && e.of[seq%MaxEnded].Seq == seq {
-		return e.of[seq%MaxEnded]
+// Find returns the message; false, and nothing but its seq, if it is not remembered.
+func (e *Ended) Find(seq uint64) (Stored, bool) {
+	if e.of != nil && seq != 0 && e.of[seq%MaxEnded].Seq == seq {
+		return e.of[seq%MaxEnded], true
 	}
-	return Stored{Seq: seq}
+	return Stored{Seq: seq}, false
 }

@@ -69,11 +69,11 @@ func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult
 	if _, rec := x.locate(seq); rec == nil {
 		res.Code, res.Error = queue.CodeAlreadySettled, "the message is settled"
 	}
-	msg, stored, err := x.stored(seq)
+	msg, known, err := x.stored(seq)
 	if err != nil {
 		return err
 	}
-	if stored {
+	if known {
 		named := msg.Summary()
 		res.Message = &named
 	}
@@ -81,13 +81,15 @@ func (x *txn) refuse(now time.Time, a *queue.Settlement, res *queue.SettleResult
 	return nil
 }
 
-// stored reads a message that is open or dead; of any other it returns what is remembered.
+// stored reads a message that is open or dead; of any other it returns what is remembered,
+// false if that is no more than its seq.
 func (x *txn) stored(seq uint64) (msg queue.Stored, ok bool, err error) {
 	_, rec := x.locate(seq)
 	if rec == nil {
 		d, ok, err := x.letter(seq)
 		if err != nil || !ok {
-			return x.ended.Find(seq), false, err
+			over, known := x.ended.Find(seq)
+			return over, known, err
 		}
 		rec = d.record
 	}

@@ -30,7 +30,8 @@ func (s *state) settle(now time.Time, a *queue.Settlement, p queue.Policy) queue
 	if code != "" {
 		res.Code, res.Error = code, refusal(code)
 		if known := a.Token.Seq; known > 0 && known <= s.lastSeq {
-			s.record(queue.RefusedRecord(now, s.known(known), code, a))
+			named, _ := s.known(known)
+			s.record(queue.RefusedRecord(now, &named, code, a))
 		}
 		return res
 	}
@@ -155,23 +156,23 @@ func (s *state) hold(now time.Time, m *message, a *queue.Settlement) {
 
 // summary names a message that is still in the store; nil for any other.
 func (s *state) summary(seq uint64) *queue.Summary {
-	known := s.known(seq)
-	if known.IdempotencyKey == "" && s.open[seq] == nil && s.dead[seq] == nil {
+	known, ok := s.known(seq)
+	if !ok {
 		return nil
 	}
 	sum := known.Summary()
 	return &sum
 }
 
-// known is what is stored of a message; of one that was settled, its seq.
-func (s *state) known(seq uint64) *queue.Stored {
+// known is what is stored of a message, or remembered of one that has ended; false if that
+// is no more than its seq.
+func (s *state) known(seq uint64) (queue.Stored, bool) {
 	for _, m := range []*message{s.open[seq], s.dead[seq]} {
 		if m != nil {
-			return &m.Stored
+			return m.Stored, true
 		}
 	}
-	over := s.ended.Find(seq)
-	return &over
+	return s.ended.Find(seq)
 }
 
 // ownSettlement copies what the store keeps of an answer, its time to wait for on
