@@ -109,7 +109,7 @@ func refusedArchive(err error) error {
 		r.Code, r.Conflict = queue.CodeUsage, true
 	case archive.Busy:
 		r.Code = queue.CodeSaturated
-	case archive.NoRoom, archive.TooSlow, archive.Failed, archive.NotStored:
+	case archive.NoRoom, archive.TooSlow, archive.Failed, archive.NotStored, archive.Ended:
 		r.Code = queue.CodeStorageUnavailable
 	case archive.Stopped:
 		r.Code = queue.CodeDraining

@@ -289,7 +289,7 @@ func (s *site) manifestOf(path string) *manifest {
 	return &m
 }
 
-// TestArchive_cut_off ends an archive in its middle in three ways.
+// TestArchive_cut_off ends an archive in its middle in four ways.
 func TestArchive_cut_off(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -308,6 +308,18 @@ func TestArchive_cut_off(t *testing.T) {
 		t.Errorf("an interrupted archive: exit status %d\n%s", status, asking.log.all())
 	}
 	eventually(t, "the archive ends with its client", func() bool { return len(s.unfinished()) == 0 })
+
+	// Its check is killed, as the kernel does when memory is short.
+	asking = s.sealing(p)
+	if err := syscall.Kill(childOf(p.cmd.Process.Pid, "__seal-archive"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if status := asking.wait(); status != 1 || !strings.Contains(asking.log.all(), "ended by SIGKILL") || !strings.Contains(asking.log.all(), "memory was short") {
+		t.Errorf("an archive whose check is killed: exit status %d\n%s", status, asking.log.all())
+	}
+	if left := s.unfinished(); len(left) > 0 {
+		t.Errorf("a check that is killed leaves %q", left)
+	}
 
 	// The server drains.
 	asking = s.sealing(p)

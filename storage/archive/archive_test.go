@@ -31,6 +31,15 @@ func TestMain(m *testing.M) {
 		case "sigbus":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGBUS)
 			select {}
+		case "sigkill":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		case "sigterm":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			select {}
+		case "memory": // as Go's runtime says it
+			_, _ = os.Stderr.WriteString("fatal error: runtime: out of memory\n\nruntime stack:\n")
+			os.Exit(2)
 		case "silent":
 			os.Exit(0)
 		case "strange":
@@ -295,6 +304,30 @@ func TestMake_a_copy_that_cannot_be_checked_is_none(t *testing.T) {
 		r.maker.o.Child[1] = child
 		_, err := r.make(t.Context(), r.dest("one.db"))
 		r.refused(err, Unsound, text)
+	}
+}
+
+// TestMake_a_check_that_is_killed_says_nothing_of_the_copy: the kernel when memory is
+// short, or a person. That is no damage, and the next archive may well be made.
+func TestMake_a_check_that_is_killed_says_nothing_of_the_copy(t *testing.T) {
+	for child, want := range map[string]struct{ text, hint string }{
+		"sigkill": {"ended by SIGKILL", "memory was short"},
+		"sigterm": {"ended by SIGTERM", "ask again"},
+		"memory":  {"no memory left: fatal error: ", "make room in memory"},
+	} {
+		r := newRig(t)
+		r.admit(0, 10)
+		r.maker.o.Child[1] = child
+		_, err := r.make(t.Context(), r.dest("one.db"))
+		r.refused(err, Ended, want.text)
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, want.hint) {
+			t.Errorf("%s: the hint is %q, want %q in it", child, e.Hint, want.hint)
+		}
+		r.maker.o.Child[1] = "seal"
+		if _, err := r.make(t.Context(), r.dest("one.db")); err != nil {
+			t.Errorf("%s: the next one: %v", child, err)
+		}
 	}
 }
 

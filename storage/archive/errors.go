@@ -20,6 +20,7 @@ const (
 	NoRoom                // it does not fit, or would not leave enough room
 	TooSlow               // the destination takes it more slowly than a copy may last
 	Unsound               // the copy was made, and is not what it should be
+	Ended                 // the check was ended from outside, or had no memory: nothing is known of the copy
 	Stopped               // whoever asked has left, or the process is ending
 	NotStored             // the archive could not be recorded in the store
 )

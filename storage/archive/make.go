@@ -148,8 +148,9 @@ func (m *Maker) seal(ctx context.Context, f *os.File, a queue.Action, info *bolt
 	}
 	s, err := sealInChild(ctx, m.o.Child, f, string(note), tell)
 	const look = `check the disks: the copy or what it was copied from is not right; "breakwater audit verify" looks at the live file`
+	var known *Error
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil, errors.As(err, &known):
 		return nil, err
 	case err != nil:
 		return nil, refuse(Unsound, look, "the copy cannot be checked: %w", err)

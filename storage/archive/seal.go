@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -191,10 +192,33 @@ func sealInChild(ctx context.Context, args []string, f *os.File, note string, te
 	case why != nil:
 		return nil, why
 	case err != nil || s == nil:
-		return nil, fmt.Errorf("the check of the copy ended without a result: %w: %s", err, last.line())
+		return nil, cutOff(err, last.line())
 	}
 	return s, nil
 }
+
+// cutOff is the error of a child that has ended without a result; text is what it said
+// last. What the copy cannot have done to it says nothing about the copy.
+func cutOff(err error, text string) error {
+	const again = "nothing was left behind; ask again"
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() && !slices.Contains(faults, w.Signal()) {
+			hint := again
+			if w.Signal() == unix.SIGKILL {
+				hint = `if nobody killed it, memory was short: the kernel's log says so ("journalctl -k", "dmesg"); make room, then ask again`
+			}
+			return refuse(Ended, hint, "the check of the copy was ended by %s", unix.SignalName(w.Signal()))
+		}
+	}
+	if strings.Contains(text, "out of memory") || strings.Contains(text, "cannot allocate memory") {
+		return refuse(Ended, "make room in memory (a limit of the service's?), then ask again", "the check of the copy had no memory left: %s", text)
+	}
+	return fmt.Errorf("the check of the copy ended without a result: %w: %s", err, text)
+}
+
+// faults are the signals by which a process ends that has met damage or a defect.
+var faults = []syscall.Signal{unix.SIGBUS, unix.SIGSEGV, unix.SIGABRT, unix.SIGILL, unix.SIGFPE, unix.SIGTRAP, unix.SIGSYS}
 
 // listen reads what the child says until it is silent.
 func listen(out io.Reader, tell func(step string, done, total int64)) (s *sealed, why error) {
