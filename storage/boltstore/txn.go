@@ -27,6 +27,7 @@ type txn struct {
 	pending map[ledger.Key]ledger.Entry
 	room    room                  // what limits compare with
 	dirty   bool                  // something was written that leaves no record
+	moved   int                   // entries put into bucket parked, and taken from it
 	tidied  []*queue.ExpireResult // of requests: the ledger is tidied when it has its entries
 	clocks  []clock               // of the flights whose lease or wait it ends, as they were
 

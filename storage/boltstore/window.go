@@ -24,12 +24,24 @@ const (
 	keyWindow = 1024
 	// crowdedWindow is what a leased key keeps when the window is full.
 	crowdedWindow = 16
-	// unparkStep is how many parked messages come back to the window at once.
-	unparkStep = 256
+	// unparkStep is how many parked messages of a key come back to the window at once,
+	// where one transaction brings back no more than unparkMost in all; further keys of
+	// it then get no more than unparkLeast.
+	unparkStep  = 256
+	unparkMost  = 1024
+	unparkLeast = 16
 	// walkStep bounds the messages one transaction walks over, evictStep the keys
 	// that it looks at to make room.
 	walkStep  = 4096
 	evictStep = 256
+	// parkStep bounds what a walk lists in the bucket parked, and takes from it, in one
+	// transaction: each of another key writes a page of its own, so that a commit of
+	// walkStep of them took up to 77 ms beside an archive, three in a row, and one of
+	// parkStep takes some 5 ms more than one without.
+	parkStep = 256
+	// headStep is how many heads a walk looks for that goes on beside a full window: as
+	// soon as a claim has found enough, nothing more need be parked for it.
+	headStep = 256
 )
 
 // roomy reports whether the walk may go on: while the window has room, or when what
@@ -39,6 +51,9 @@ func (t *tables) roomy() bool { return t.windowed < t.windowMax || t.starved }
 
 // crowded reports whether the window is so full that what can't move must leave.
 func (t *tables) crowded() bool { return t.windowed >= t.windowMax/4*3 }
+
+// scaled is a bound for windows of the usual size in one that is far smaller.
+func (t *tables) scaled(n int) int { return min(n, max(1, t.windowMax/2)) }
 
 // beyond reports whether the walk has yet to reach a place.
 func (t *tables) beyond(p queue.Place) bool { return !t.walkedAll && t.walked.Less(p) }
@@ -59,7 +74,7 @@ func (x *txn) enter(k *key, m messageRef) error {
 
 // shelve puts the next message of the walk into its key's window, or parks it.
 func (x *txn) shelve(k *key, m messageRef) error {
-	share := min(keyWindow, max(1, x.t.windowMax/2))
+	share := x.t.scaled(keyWindow)
 	full := x.t.windowed >= x.t.windowMax && len(k.window) > 0 // a head always has room
 	if k.parked > 0 || full || len(k.window) >= share || (k.held() && x.t.crowded()) {
 		return x.park(k, m.place)
@@ -72,6 +87,7 @@ func (x *txn) shelve(k *key, m messageRef) error {
 // park lists a message of a key in the parked bucket.
 func (x *txn) park(k *key, p queue.Place) error {
 	x.dirty = true
+	x.moved++
 	k.parked++
 	if k.lastParked.Less(p) {
 		k.lastParked = p
@@ -96,8 +112,9 @@ func (x *txn) firstParked(k *key) (first queue.Place) {
 // process and is still ahead in this one.
 func (x *txn) unpark(k *key) error {
 	var taken [][]byte
+	most := max(unparkLeast, min(unparkStep, (unparkMost-x.moved)/4))
 	c := x.b.parked.Cursor()
-	for at, _ := c.Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) && len(taken) < unparkStep; at, _ = c.Next() {
+	for at, _ := c.Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) && len(taken) < most; at, _ = c.Next() {
 		place, ok := queue.ParsePlaceKey(at[len(k.hash):])
 		if !ok {
 			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
@@ -118,6 +135,7 @@ func (x *txn) unpark(k *key) error {
 			return err
 		}
 	}
+	x.moved += len(taken)
 	k.parked -= int32(len(taken))
 	x.t.windowed += len(taken)
 	if k.parked == 0 {
@@ -154,10 +172,15 @@ func (x *txn) walk() error {
 	if t.walkedAll {
 		return nil
 	}
+	moves := x.moved + 2*t.scaled(parkStep/2)
 	if t.windowed >= t.windowMax {
-		if err := x.evict(); err != nil {
+		if err := x.evict(x.moved + t.scaled(parkStep/2)); err != nil {
 			return err
 		}
+	}
+	most := t.windowMax
+	if t.starved {
+		most = max(most, t.windowed) + t.scaled(headStep)
 	}
 	c := x.b.backlog.Cursor()
 	from := t.walked.AppendKey(nil)
@@ -166,7 +189,7 @@ func (x *txn) walk() error {
 		at, rec = c.Next()
 	}
 	for step := 0; at != nil; at, rec = c.Next() {
-		if !t.roomy() || step == walkStep {
+		if t.windowed >= most || step == walkStep || x.moved >= moves {
 			return nil
 		}
 		step++
@@ -227,21 +250,22 @@ func (x *txn) parkedAlready(k *key, place []byte) bool {
 
 // evict makes room in the window: of the keys it looks at, held ones leave it and
 // leased ones keep a few messages. It looks at some keys only, and at the next ones
-// when it is called again, while the window stays full.
-func (x *txn) evict() error {
+// when it is called again, while the window stays full. It ends at so many moves, which
+// are half of a walk's: so the walk gets on, too.
+func (x *txn) evict(moves int) error {
 	t := &x.t.keys
 	for looked, rows := 0, 0; looked < evictStep && rows < keyRows; rows++ {
 		row := t.rows[t.looked]
+		if err := x.evictRow(row, moves); err != nil || x.moved >= moves {
+			return err // what is left of the row is looked at again
+		}
 		t.looked = (t.looked + 1) % keyRows
 		looked += len(row)
-		if err := x.evictRow(row); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-func (x *txn) evictRow(row map[keyHash]*key) error {
+func (x *txn) evictRow(row map[keyHash]*key, moves int) error {
 	for _, k := range row {
 		keep := len(k.window)
 		if k.held() {
@@ -249,13 +273,14 @@ func (x *txn) evictRow(row map[keyHash]*key) error {
 		} else if k.leased > 0 {
 			keep = min(keep, crowdedWindow)
 		}
-		for _, m := range k.window[keep:] {
-			if err := x.park(k, m.place); err != nil {
+		// From its end: what is parked of a key lies behind what is at hand.
+		for last := len(k.window) - 1; last >= keep && x.moved < moves; last-- {
+			if err := x.park(k, k.window[last].place); err != nil {
 				return err
 			}
+			k.window = k.window[:last]
+			x.t.windowed--
 		}
-		x.t.windowed -= len(k.window) - keep
-		k.window = k.window[:keep]
 	}
 	return nil
 }
