@@ -318,7 +318,10 @@ func (s *Store) commitOnce(group []*operation) error {
 	if !x.changed() {
 		return tx.Rollback() // of nothing; who asked for work and got none costs no sync
 	}
-	if err := guard(func() error { return s.options.commit(tx) }); err != nil {
+	end := s.way.take()
+	err = guard(func() error { return s.options.commit(tx) })
+	end()
+	if err != nil {
 		return s.judgeCommit(err, before, x.clocks)
 	}
 	s.txid = before + 1

@@ -98,6 +98,7 @@ type Store struct {
 	readers sync.RWMutex
 	gone    bool
 
+	way         rightOfWay   // of commits, before a copy
 	verifying   atomic.Int32 // verifications under way: the trail is not trimmed meanwhile
 	spansOpened atomic.Int64 // by queries, so that a test can count
 

@@ -14,6 +14,11 @@ import (
 const (
 	// readChunk is one read of the way through the file.
 	readChunk = 1 << 20
+	// gentleChunk is one read beside a store that works on the same disk. Measured beside
+	// its commits (median and 99 % of their writing): alone 3.3 and 6 ms; beside reads of
+	// readChunk, for half of the time and with the kernel reading ahead, 4 and 9 to 43;
+	// beside these 3.5 and 5.
+	gentleChunk = 256 << 10
 	// adviseChunk is one hint; Linux reads no more than a device's window per
 	// call, whatever the length that it is given.
 	adviseChunk = 128 << 10
@@ -44,10 +49,14 @@ func (f *File) readThrough(m Meta) (err error) {
 // that cannot be read is an error here, and a fatal signal once it is mapped.
 func preread(f *os.File, size int64, o Options) error {
 	size = min(size, o.readBudget())
-	_ = unix.Fadvise(int(f.Fd()), 0, size, unix.FADV_SEQUENTIAL) // a hint
-	buf := make([]byte, min(readChunk, size))
-	for off := int64(0); off < size; off += readChunk {
-		n := min(readChunk, size-off)
+	chunk, hint := int64(readChunk), unix.FADV_SEQUENTIAL
+	if o.Gentle {
+		chunk, hint = gentleChunk, unix.FADV_RANDOM // no more than is asked for
+	}
+	_ = unix.Fadvise(int(f.Fd()), 0, size, hint)
+	buf := make([]byte, min(chunk, size))
+	for off := int64(0); off < size; off += chunk {
+		n := min(chunk, size-off)
 		begun := time.Now()
 		if _, err := f.ReadAt(buf[:n], off); err != nil {
 			if err == io.EOF {
