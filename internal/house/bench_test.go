@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,10 +131,13 @@ func (s *site) stream(text string) {
 
 // backlog is how many messages a benchmark begins with: BREAKWATER_BENCH_BACKLOG (a
 // million is a good number), or 20,000.
-func backlog(b *testing.B) int {
-	text := os.Getenv("BREAKWATER_BENCH_BACKLOG")
+func backlog(b *testing.B) int { return number(b, "BREAKWATER_BENCH_BACKLOG", 20000) }
+
+// number is what a variable of the environment says, or this.
+func number(b *testing.B, name string, usual int) int {
+	text := os.Getenv(name)
 	if text == "" {
-		return 20000
+		return usual
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -193,98 +194,3 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	b.Logf("the file has %d MiB; %s", info.Size()>>20, time.Now().Format(time.DateOnly))
 }
-
-// BenchmarkArchive is how long a producer waits for its receipts while the store is
-// copied, and while the copy is checked, against what it waits otherwise: one that sends
-// a line at a time, beside fifteen that send ten, so that the store is never idle. One
-// iteration is one archive. What neighbours of the machine do is in all three.
-func BenchmarkArchive(b *testing.B) {
-	s := newSite(b, "")
-	p := s.serve()
-	s.pileUp(backlog(b))
-	s.mkdir("archives")
-	stop := make(chan struct{})
-	var others sync.WaitGroup
-	for range 15 {
-		others.Go(func() { s.latencies(10, stop, func(time.Duration) {}) })
-	}
-	waits := map[string][]time.Duration{}
-	wait := func(phase string) func(time.Duration) {
-		return func(d time.Duration) { waits[phase] = append(waits[phase], d) }
-	}
-	var took time.Duration
-	for i := range b.N {
-		quiet := make(chan struct{})
-		time.AfterFunc(5*time.Second, func() { close(quiet) })
-		s.latencies(1, quiet, wait("without"))
-		path := s.path(fmt.Sprintf("archives/%d.db", i))
-		begun := time.Now()
-		done, copied := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			s.command("archive", path)
-		}()
-		go func() {
-			defer close(copied)
-			var now struct{ Step string }
-			look := time.NewTicker(20 * time.Millisecond)
-			defer look.Stop()
-			for now.Step == "" || now.Step == "preparing" || now.Step == "copying" {
-				<-look.C
-				s.control("/v1/archive", &now)
-			}
-		}()
-		s.latencies(1, copied, wait("copying"))
-		s.latencies(1, done, wait("checking"))
-		took += time.Since(begun)
-		info, err := os.Stat(path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
-		_ = os.Remove(path)
-	}
-	close(stop)
-	others.Wait()
-	p.stop()
-	for name, all := range waits {
-		slices.Sort(all)
-		b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, name+"-p50-ms")
-		b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, name+"-p99-ms")
-		b.ReportMetric(float64(all[len(all)-1].Microseconds())/1000, name+"-max-ms")
-	}
-	b.ReportMetric(took.Seconds()/float64(b.N), "archive-s")
-	b.ReportMetric(0, "ns/op")
-}
-
-// latencies sends lines, so many at a time, until it is told to stop, and says how long
-// each time took to its last receipt.
-func (s *site) latencies(lines int, stop <-chan struct{}, say func(time.Duration)) {
-	c := s.connect()
-	defer c.Close()
-	receipts := bufio.NewReader(c)
-	for i := 0; ; i++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
-		var text strings.Builder
-		for range lines {
-			n := latencyLines.Add(1)
-			text.WriteString(exceptionLine(fmt.Sprint("L", n%1000), fmt.Sprint("latency-", n), `,"route":"AUTO_RESOLVE"`) + "\n")
-		}
-		begun := time.Now()
-		if _, err := c.Write([]byte(text.String())); err != nil {
-			return
-		}
-		for range lines {
-			if _, err := receipts.ReadSlice('\n'); err != nil {
-				return
-			}
-		}
-		say(time.Since(begun))
-	}
-}
-
-var latencyLines atomic.Int64
