@@ -227,6 +227,24 @@ func (r *Runner) logQuarantined(lines []queue.Submission, receipts []queue.Recei
 	}
 }
 
+// appendIDs adds what is known of a message: a line that waits has no seq yet, and of one
+// that cannot be read nothing may be known.
+func appendIDs(fields []any, m *queue.Summary) []any {
+	if m.Seq != 0 {
+		fields = append(fields, "seq", m.Seq)
+	}
+	if m.TraceID != "" {
+		fields = append(fields, "trace_id", m.TraceID)
+	}
+	if m.SourceHash != (queue.Hash{}) {
+		fields = append(fields, "source_hash", m.SourceHash.String())
+	}
+	if m.Decision != "" {
+		fields = append(fields, "match_decision", string(m.Decision))
+	}
+	return fields
+}
+
 // raise logs a code with the ids of the message it concerns, and tells the
 // observer.
 func (r *Runner) raise(code queue.Code, route queue.Route, what string, m *queue.Summary, args ...any) {
@@ -235,8 +253,7 @@ func (r *Runner) raise(code queue.Code, route queue.Route, what string, m *queue
 		fields = append(fields, "route", string(route))
 	}
 	if m != nil {
-		fields = append(fields, "seq", m.Seq, "trace_id", m.TraceID, "source_hash", m.SourceHash.String(),
-			"match_decision", string(m.Decision))
+		fields = appendIDs(fields, m)
 	}
 	r.log.Warn(what, append(fields, args...)...)
 	if r.observer.Raised != nil {

@@ -71,12 +71,13 @@ func (r *Runner) Recent(st *queue.StoreStatus, now time.Time) (Recent, bool) {
 func (r *Runner) Serving() (all []queue.Serving) {
 	for _, name := range queue.Routes {
 		s := queue.Serving{Route: name}
-		s.Consumers, s.Room = r.ConsumersOf(name)
 		if h := r.served(name); h != nil {
 			s.InProcess = true
 			var o Outage
 			o, s.Down = h.health.outage()
 			s.Since, s.Next, s.Text = o.Since, o.Next, o.Reason
+		} else { // consumers get nothing of a route that the process serves
+			s.Consumers, s.Room = r.ConsumersOf(name)
 		}
 		all = append(all, s)
 	}
