@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,7 +152,11 @@ func listen(name string, c config.Socket, refusal []byte, from inherited, a *app
 		return socket.FromListener(l, o), nil
 	}
 	l, err := socket.Listen(o)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		dir := filepath.Dir(c.Path)
+		return nil, &noParentError{what: fmt.Sprintf("%q, the folder of the %s socket", dir, name), parent: filepath.Dir(dir), err: err}
+	case err != nil:
 		return nil, fmt.Errorf("%s socket: %w", name, err)
 	}
 	a.log.Info("listening", "socket", name, "path", c.Path)

@@ -83,7 +83,8 @@ func CheckPath(path string) error {
 }
 
 // Listen makes a socket that others can connect to exactly as the options say,
-// from its first instant on, and returns when they can.
+// from its first instant on, and returns when they can. Its directory is made if it is
+// not there, for the group; that above it is not, and the error is fs.ErrNotExist.
 //
 // A socket file that nobody listens on any more is replaced; only a refused
 // connection proves that. A live listener, even one that is stopped and does not

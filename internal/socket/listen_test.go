@@ -65,18 +65,25 @@ func TestListen(t *testing.T) {
 			t.Errorf("the directory was made: %v", err)
 		}
 	})
-	t.Run("missing directories are made for the group alone", func(t *testing.T) {
+	t.Run("a missing directory is made for the group alone", func(t *testing.T) {
 		defer syscall.Umask(syscall.Umask(0o077))
-		dir := filepath.Join(shortDir(t), "var", "run")
+		dir := filepath.Join(shortDir(t), "run")
 		listen(t, ListenOptions{Path: filepath.Join(dir, "s"), Group: "12345"})
-		for _, d := range []string{dir, filepath.Dir(dir)} {
-			info, err := os.Stat(d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.Mode().Perm() != 0o750 || info.Sys().(*syscall.Stat_t).Gid != 12345 {
-				t.Errorf("%s: %v of group %d", d, info.Mode(), info.Sys().(*syscall.Stat_t).Gid)
-			}
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o750 || info.Sys().(*syscall.Stat_t).Gid != 12345 {
+			t.Errorf("%s: %v of group %d", dir, info.Mode(), info.Sys().(*syscall.Stat_t).Gid)
+		}
+	})
+	t.Run("of missing directories none above the last is made", func(t *testing.T) {
+		dir := filepath.Join(shortDir(t), "vra", "run")
+		if _, err := Listen(ListenOptions{Path: filepath.Join(dir, "s")}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it was made: %v", err)
 		}
 	})
 	t.Run("a directory that exists is left as it is", func(t *testing.T) {

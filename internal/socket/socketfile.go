@@ -208,8 +208,7 @@ func (n *socketFile) remove() error {
 	return nil
 }
 
-// openDirectory opens the directory of a socket, and makes it, and those above it,
-// if it is not there.
+// openDirectory opens the directory of a socket, and makes it if it is not there.
 func openDirectory(path string, gid int) (*os.File, error) {
 	if err := makeDirectory(path, gid); err != nil {
 		return nil, err
@@ -229,15 +228,10 @@ func openDirectory(path string, gid int) (*os.File, error) {
 	return dir, nil
 }
 
-// makeDirectory leaves a directory that exists as it is.
+// makeDirectory leaves a directory that exists as it is. Those above it are people's to
+// make, as with the store's: a typo should be told, not become a tree of directories.
 func makeDirectory(path string, gid int) error {
 	err := os.Mkdir(path, directoryMode)
-	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
-		if err := makeDirectory(filepath.Dir(path), gid); err != nil {
-			return err
-		}
-		err = os.Mkdir(path, directoryMode)
-	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil
