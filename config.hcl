@@ -17,7 +17,9 @@
 # "Restart" marks what only a restart changes: a reload that finds it changed is refused and
 # says so.
 
-# The folder of the durable state, mode 0700. Restart.
+# The folder of the durable state, mode 0700. Of this folder, as of every other that is named
+# here, breakwater makes the last level and nothing above it: a typo in a path is an error,
+# and not a new, empty store. Restart.
 data_dir = "./var"
 
 # The folder of the sockets, mode 0750 with their group. Default: $RUNTIME_DIRECTORY (systemd
@@ -126,7 +128,7 @@ audit {
   require_archive = true
 
   # Where every record also goes, after its commit, one JSON line each: "" (nowhere), "stdout"
-  # or a file's path. Restart.
+  # or a file's path. A FIFO or a device is refused: it keeps nothing. Restart.
   stream = ""
 }
 
@@ -140,8 +142,9 @@ checkpoint {
   key = ""
 
   # A file's path, "stdout" or "syslog" (both: a line of JSON each). A file is opened for each
-  # one, so a rotation needs no signal. Whoever can write the store should not be able to write
-  # here: carry it off the host, or let the journal or syslog do it.
+  # one, so a rotation needs no signal; a link, a FIFO or a device is refused. Whoever can write
+  # the store should not be able to write here: carry it off the host, or let the journal or
+  # syslog do it.
   output = ""
 
   # 1 s to a day.

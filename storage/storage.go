@@ -99,7 +99,8 @@ func OpenCopy(o Options) (Copy, error) {
 
 // CompactReport says what a compaction did.
 type CompactReport struct {
-	Before, After int64 // bytes of the file
+	Before, After         int64 // length of the file, in bytes
+	BeforeDisk, AfterDisk int64 // what it takes of the disk: less where it grew ahead of what is written
 }
 
 // Compact writes a store that nobody has open anew, without what is free in it, and puts

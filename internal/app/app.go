@@ -114,7 +114,10 @@ func (a *appliance) openStore(stop context.Context) error {
 	if err := makeDataDir(c.DataDir); err != nil {
 		return err
 	}
-	var err error
+	err := checkOutputs(c)
+	if err != nil {
+		return err
+	}
 	if a.checkpoints, err = a.openCheckpoints(); err != nil {
 		return err
 	}
@@ -144,6 +147,19 @@ func (a *appliance) openStore(stop context.Context) error {
 	}
 	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,
 		"gave_back", res.GaveBack, "kept", res.Kept, "dead", res.DeadAgain)
+	return nil
+}
+
+// checkOutputs refuses a configuration that has records or checkpoints written to what
+// is no file.
+func checkOutputs(c config.Config) error {
+	for _, p := range c.CheckOutputs() {
+		if !p.Denied { // what cannot be looked at may be there later
+			hint := p.Hint
+			p.Hint = ""
+			return &unusableError{p.String(), hint}
+		}
+	}
 	return nil
 }
 

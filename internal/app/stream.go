@@ -58,12 +58,19 @@ func openStream(to string, stdout io.Writer, failed func(error)) (*auditStream, 
 	return s, nil
 }
 
-// openAppend opens the stream's file, for its owner only. A FIFO is opened only if
-// somebody reads it: to wait for a reader would be to wait with the whole start.
+// openAppend opens the stream's file, for its owner only. It waits for nobody: what is no
+// file any more, like a FIFO that nobody reads, is an error.
 func openAppend(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open audit.stream: %w", err)
+		return nil, &unusableError{fmt.Sprintf("audit.stream: %v", err), "its folder must be there, and this user be able to write to it; under systemd it needs ReadWritePaths="}
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &unusableError{fmt.Sprintf("audit.stream: %s is not a file", path), `give a file's path, or "stdout"`}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

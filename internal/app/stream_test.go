@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"breakwater/queue"
@@ -52,6 +53,30 @@ func TestAuditStream_writes_every_commit_in_order(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v (%v)", info.Mode(), err)
+	}
+}
+
+// TestAuditStream_waits_for_nobody: what is no file is an error with a hint, not a start
+// that hangs. A FIFO that somebody reads is none either: its records end with its reader.
+func TestAuditStream_waits_for_nobody(t *testing.T) {
+	dir := t.TempDir()
+	alone, read := filepath.Join(dir, "alone"), filepath.Join(dir, "read")
+	for _, fifo := range []string{alone, read} {
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader, err := os.OpenFile(read, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, path := range []string{alone, read, dir, os.DevNull, filepath.Join(dir, "absent", "trail")} {
+		s, err := openStream(path, nil, noFailure(t))
+		var u *unusableError
+		if s != nil || !errors.As(err, &u) || u.hint == "" || !strings.Contains(u.what, path) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ Writes the store anew, without the pages that are free in it, and puts the new f
 the place of the old one. What is stored, the head of the trail and the witness stay as
 they are. Free pages are used again in any case: it is worth it after a large backlog
 that will not come again, or when many records have expired; "status" and "doctor" say
-how much is free.
+how much is free. The file grows ahead of what is written to it, so it may be longer than
+what it takes of the disk: both are printed where they differ.
 
 The store must be stopped, and the command be run as the owner of the file. Beside the
 old file there must be room for what is in use of it. The new file is read and compared
@@ -35,9 +36,20 @@ old file or the new one is there, whole.`,
 
 // compacted is the answer as a program reads it.
 type compacted struct {
-	Path   string `json:"path"`
-	Before int64  `json:"before_bytes"`
-	After  int64  `json:"after_bytes"`
+	Path       string `json:"path"`
+	Before     int64  `json:"before_bytes"`
+	BeforeDisk int64  `json:"before_disk_bytes"`
+	After      int64  `json:"after_bytes"`
+	AfterDisk  int64  `json:"after_disk_bytes"`
+}
+
+// extentText is the length of a file, and what it takes of the disk where that is less: it
+// is that which a compaction gives back.
+func extentText(bytes, disk int64) string {
+	if disk >= bytes {
+		return bytesText(bytes)
+	}
+	return bytesText(bytes) + " (" + bytesText(disk) + " of the disk)"
 }
 
 func (e *env) compact(c *ucli.Context) error {
@@ -57,9 +69,9 @@ func (e *env) compact(c *ucli.Context) error {
 	case err != nil:
 		return err
 	case c.Bool("json"):
-		return e.printJSON(compacted{cfg.Store.Path, r.Before, r.After})
+		return e.printJSON(compacted{cfg.Store.Path, r.Before, r.BeforeDisk, r.After, r.AfterDisk})
 	}
-	return write(e.Stdout, fmt.Appendf(nil, "%s: %s before, %s now\n", oneLine(cfg.Store.Path), bytesText(r.Before), bytesText(r.After)))
+	return write(e.Stdout, fmt.Appendf(nil, "%s: %s before, %s now\n", oneLine(cfg.Store.Path), extentText(r.Before, r.BeforeDisk), extentText(r.After, r.AfterDisk)))
 }
 
 // stepBar draws, on a terminal, the progress of something that has several steps, until

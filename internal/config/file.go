@@ -111,6 +111,10 @@ func fileType(m fs.FileMode) string {
 		return "a directory"
 	case m&fs.ModeNamedPipe != 0:
 		return "a FIFO"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
 	case m&fs.ModeDevice != 0:
 		return "a device"
 	}

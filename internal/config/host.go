@@ -34,14 +34,16 @@ func (c Config) CheckHost() []Problem {
 	}
 	for _, p := range append(c.socketPaths(), ownPath{"store.bbolt.path", c.Store.Path}) {
 		if dir := filepath.Dir(p.path); dir != c.RunDir && dir != c.DataDir {
-			say(existingFolder(dir), p.key)
+			wrong := folderOrNew(dir)
+			if wrong != nil && wrong.unmade {
+				wrong.what = "is in a folder that " + wrong.what
+			}
+			say(wrong, p.key)
 		}
 	}
 	say(fileOrNew(c.Store.Path), "store.bbolt.path")
-	for _, p := range []ownPath{{"audit.stream", c.Audit.Stream}, {"checkpoint.output", c.Checkpoint.Output}} {
-		if isPath(p.path) {
-			say(existingFolder(filepath.Dir(p.path)), p.key)
-		}
+	for _, p := range c.outputs() {
+		say(existingFolder(filepath.Dir(p.path)), p.key)
 	}
 	for _, s := range []struct{ group, key string }{
 		{c.Sockets.Enqueue.Group, "socket.enqueue.group"}, {c.Sockets.Consume.Group, "socket.consume.group"}, {c.Sockets.Control.Group, "socket.control.group"},
@@ -63,8 +65,55 @@ func (c Config) CheckHost() []Problem {
 				"handler."+h.Kind+"."+h.Name+".authorization_env")
 		}
 	}
+	found = append(found, c.CheckOutputs()...)
 	sortProblems(found)
 	return found
+}
+
+// outputs are the files that lines are added to.
+func (c Config) outputs() (paths []ownPath) {
+	for _, p := range []ownPath{{streamKey, c.Audit.Stream}, {"checkpoint.output", c.Checkpoint.Output}} {
+		if isPath(p.path) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+const streamKey = "audit.stream"
+
+// CheckOutputs looks at what audit.stream and checkpoint.output name, where something is
+// there: only a file keeps what it is given. A FIFO would hold up who opens it until
+// somebody reads, a device may do anything. The start refuses what this finds: better
+// than evidence that is missing.
+func (c Config) CheckOutputs() (found []Problem) {
+	for _, o := range c.outputs() {
+		if wrong := fileToAppend(o.path, o.key == streamKey); wrong != nil {
+			p, _ := c.locate(finding{[]string{o.key}, o.key + " " + wrong.what, wrong.hint}, nil)
+			p.Denied = wrong.denied
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// fileToAppend is a file, or a name for one. A checkpoint is not written through a link:
+// somebody else could have made it.
+func fileToAppend(path string, links bool) *complaint {
+	look := os.Lstat
+	if links {
+		look = os.Stat
+	}
+	info, err := look(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return unseen(path, "looked at", err)
+	case !info.Mode().IsRegular():
+		return complain(`give a file's path, or "stdout"`, "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
+	}
+	return nil
 }
 
 // problems gives findings their places, and the order of the file.
@@ -102,7 +151,7 @@ func folderOrNew(path string) *complaint {
 	}
 	parent := filepath.Dir(path)
 	if wrong := existingFolder(parent); wrong != nil {
-		return &complaint{what: "cannot be made: its parent " + wrong.what, hint: wrong.hint, denied: wrong.denied}
+		return &complaint{what: "cannot be made: its parent " + wrong.what, hint: wrong.hint, denied: wrong.denied, unmade: true}
 	}
 	return nil
 }

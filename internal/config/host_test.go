@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"breakwater/internal/checkpoint"
@@ -56,8 +57,11 @@ func TestCheckHost(t *testing.T) {
 			mkdir(t, at(h, "var"), 0o700)
 			mkdir(t, at(h, "var/run"), 0o777|os.ModeSticky)
 		}, nil},
-		{"a socket elsewhere without its folder", func(t *testing.T, h *host) { h.text += `socket "control" { path = "x/c.sock" }` + "\n" },
-			[]string{`socket.control.path "DIR/x" does not exist`}},
+		{"a socket elsewhere without its folder, which is made", func(t *testing.T, h *host) { h.text += `socket "control" { path = "x/c.sock" }` + "\n" }, nil},
+		{"a socket elsewhere without the parent of its folder", func(t *testing.T, h *host) { h.text += `socket "control" { path = "x/y/c.sock" }` + "\n" },
+			[]string{`socket.control.path is in a folder that cannot be made: its parent "DIR/x" does not exist`}},
+		{"a run_dir without a parent", func(t *testing.T, h *host) { h.text += `run_dir = "x/run"` + "\n" },
+			[]string{`run_dir cannot be made: its parent "DIR/x" does not exist`}},
 		{"a store that everyone can read", func(t *testing.T, h *host) {
 			mkdir(t, at(h, "var"), 0o700)
 			writeFile(t, at(h, "var/breakwater.db"), "")
@@ -69,6 +73,37 @@ func TestCheckHost(t *testing.T) {
 		}, []string{`store.bbolt.path "DIR/var/breakwater.db" is a directory, not a file`}},
 		{"a stream without its folder", func(t *testing.T, h *host) { h.text += `audit { stream = "log/trail" }` + "\n" },
 			[]string{`audit.stream "DIR/log" does not exist`}},
+		{"a stream that is a folder", func(t *testing.T, h *host) {
+			h.text += `audit { stream = "log" }` + "\n"
+			mkdir(t, at(h, "log"), 0o700)
+		}, []string{`audit.stream "DIR/log" is a directory, not a file; give a file's path, or "stdout"`}},
+		{"a stream that is a FIFO behind a link", func(t *testing.T, h *host) {
+			h.text += `audit { stream = "log" }` + "\n"
+			if err := errors.Join(syscall.Mkfifo(at(h, "fifo"), 0o600), os.Symlink("fifo", at(h, "log"))); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{`audit.stream "DIR/log" is a FIFO, not a file`}},
+		{"a stream behind a link", func(t *testing.T, h *host) {
+			h.text += `audit { stream = "log" }` + "\n"
+			if err := os.Symlink("file", at(h, "log")); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a checkpoint to a device", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"/dev/null\"\n}\n"
+			if _, _, err := checkpoint.WriteKey(at(h, "k"), "k"); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{`checkpoint.output "/dev/null" is a device, not a file`}},
+		{"a checkpoint through a link", func(t *testing.T, h *host) {
+			h.text += "checkpoint {\n key = \"k\"\n output = \"log\"\n}\n"
+			if _, _, err := checkpoint.WriteKey(at(h, "k"), "k"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("file", at(h, "log")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{`checkpoint.output "DIR/log" is a symbolic link, not a file`}},
 		{"a checkpoint without its key", func(t *testing.T, h *host) {
 			h.text += "checkpoint {\n key = \"k\"\n output = \"stdout\"\n}\n"
 		}, []string{`checkpoint.key "DIR/k" does not exist`}},

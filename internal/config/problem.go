@@ -85,6 +85,7 @@ func sortProblems(list []Problem) {
 type complaint struct {
 	what, hint string
 	denied     bool // see Problem
+	unmade     bool // a folder is not there, and cannot be made
 }
 
 // complain formats what is wrong. Arguments that came from the file must be

@@ -259,6 +259,37 @@ func TestMake_never_replaces_anything(t *testing.T) {
 	}
 }
 
+// TestMake_replaces_nothing_that_comes_meanwhile: what gets a name of the archive's while it
+// is made stays, and there is no archive.
+func TestMake_replaces_nothing_that_comes_meanwhile(t *testing.T) {
+	for _, suffix := range []string{"", ManifestSuffix} {
+		for what, put := range map[string]func(path string) error{
+			"a file":   func(p string) error { return os.WriteFile(p, []byte("kept"), 0o600) },
+			"a folder": func(p string) error { return os.Mkdir(p, 0o700) },
+			"a link":   func(p string) error { return os.Symlink("/nowhere", p) },
+			"a pipe":   func(p string) error { return unix.Mkfifo(p, 0o600) },
+		} {
+			r := newRig(t)
+			r.admit(0, 10)
+			dest, config := r.dest("one.db"), r.maker.o.Config
+			r.maker.o.Config = func() json.RawMessage { // the copy is there, its names are not
+				if err := put(dest + suffix); err != nil {
+					t.Error(err)
+				}
+				return config()
+			}
+			_, err := r.make(t.Context(), dest)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != Exists || e.Hint == "" || !slices.Equal(r.names(), []string{"one.db" + suffix}) {
+				t.Errorf("%s as %q: %v, the folder has %q", what, suffix, err, r.names())
+			}
+			if st, err := os.Lstat(dest + suffix); err != nil || what == "a file" && st.Size() != 4 {
+				t.Errorf("%s as %q: %v, %v", what, suffix, st, err)
+			}
+		}
+	}
+}
+
 // TestMake_goes_past_what_a_kill_left: temporary files of a process that is gone are
 // removed, those of one that lives are not; a manifest without its archive is replaced.
 func TestMake_goes_past_what_a_kill_left(t *testing.T) {
@@ -490,6 +521,22 @@ func TestCheck_notices_what_is_not_the_archive(t *testing.T) {
 	}
 	if err := os.Remove(dest + ManifestSuffix); err != nil {
 		t.Fatal(err)
+	}
+	for what, put := range map[string]func(path string) error{
+		"a folder": func(p string) error { return os.Mkdir(p, 0o700) },
+		"a pipe":   func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"a link":   func(p string) error { return os.Symlink(dest, p) },
+	} {
+		if err := put(dest + ManifestSuffix); err != nil {
+			t.Fatal(err)
+		}
+		var m *Mismatch
+		if _, err := Check(dest); !errors.As(err, &m) || m.What != noFile {
+			t.Errorf("%s in its place: %v", what, err)
+		}
+		if err := os.Remove(dest + ManifestSuffix); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if found, err := Check(dest); found || err != nil {
 		t.Errorf("without a manifest: %v, %v", found, err)

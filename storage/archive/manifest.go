@@ -112,17 +112,27 @@ func (m *Mismatch) Advice() string {
 	return "take another copy of the archive and its manifest; if this file is meant all the same, remove its manifest"
 }
 
+const noFile = "what lies beside it under the manifest's name is not a file"
+
 // ReadManifest reads the manifest of the archive at path; nil if there is none.
 func ReadManifest(path string) (*Manifest, error) {
 	name := path + ManifestSuffix
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO): // a link, or a socket
+		return nil, &Mismatch{path, noFile}
+	case err != nil:
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	defer f.Close()
+	switch st, err := f.Stat(); {
+	case err != nil:
+		return nil, fmt.Errorf("look at the manifest: %w", err)
+	case !st.Mode().IsRegular():
+		return nil, &Mismatch{path, noFile}
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest %q: %w", name, err)

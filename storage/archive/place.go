@@ -226,9 +226,8 @@ func (p *place) sync() error {
 // publish gives manifest and archive their names, in this order: where there is an
 // archive, its manifest is beside it.
 func (p *place) publish() error {
-	fd := int(p.dir.Fd())
-	if err := unix.Renameat(fd, p.note, fd, p.name+ManifestSuffix); err != nil {
-		return systemErr("give the manifest its name", err)
+	if err := p.publishManifest(); err != nil {
+		return err
 	}
 	err := p.sync()
 	if err == nil {
@@ -245,6 +244,22 @@ func (p *place) publish() error {
 		return refuse(Exists, "choose a new name", "%q exists by now: somebody else made it meanwhile", p.path)
 	}
 	return systemErr("give the archive its name", err)
+}
+
+// publishManifest gives the manifest its name: that of one which was left behind, or one
+// that is free. Whatever has it by now else is somebody's.
+func (p *place) publishManifest() error {
+	name := p.name + ManifestSuffix
+	if err := p.freeManifest(); err != nil {
+		return err
+	}
+	if err := p.remove(name); err != nil && !errors.Is(err, unix.ENOENT) {
+		return systemErr("remove a manifest that was left behind", err)
+	}
+	if err := p.renameNew(p.note, name); err != nil {
+		return systemErr("give the manifest its name", err)
+	}
+	return nil
 }
 
 // renameNew renames only to a name that is free. File systems that cannot (some

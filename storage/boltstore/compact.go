@@ -25,7 +25,8 @@ const compactStep = 8 << 20
 
 // CompactReport says what a compaction did.
 type CompactReport struct {
-	Before, After int64 // bytes of the file
+	Before, After         int64 // length of the file, in bytes
+	BeforeDisk, AfterDisk int64 // what it takes of the disk: less where it grew ahead of what is written
 }
 
 // Compact writes a store that nobody has open anew, without its free pages, and puts it
@@ -47,12 +48,10 @@ func Compact(o Options) (report CompactReport, err error) {
 	s.stop()
 	defer func() { err = errors.Join(err, s.head.Close(), s.file.CloseUnchanged()) }()
 	c := compaction{s: s, o: o, temp: dbfile.CompactingPath(o.Path)}
-	report.Before, _ = s.file.Size()
-	if report.After, err = c.run(); err != nil {
+	if report, err = c.run(); err != nil && c.wrote {
 		_ = os.Remove(c.temp) // err is the one to tell
-		return report, err
 	}
-	return report, nil
+	return report, err
 }
 
 // mayCompact refuses what opening would go past.
@@ -80,15 +79,19 @@ func (s *Store) stop() {
 
 // compaction is one under way.
 type compaction struct {
-	s    *Store
-	o    Options
-	temp string
+	s     *Store
+	o     Options
+	temp  string
+	wrote bool // temp is there, and ours
 
 	done, total int64 // bytes of keys and values
 }
 
-func (c *compaction) run() (after int64, err error) {
+func (c *compaction) run() (report CompactReport, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if report.Before, report.BeforeDisk, err = dbfile.ExtentOf(c.o.Path); err != nil {
+		return report, err
+	}
 	err = guard(func() error {
 		if err := c.room(); err != nil {
 			return err
@@ -97,16 +100,16 @@ func (c *compaction) run() (after int64, err error) {
 		if err != nil {
 			return fmt.Errorf("write the store anew: %w", err)
 		}
+		c.wrote = true
 		return c.check(want)
 	})
 	if err != nil {
-		return 0, err
+		return report, err
 	}
-	st, err := os.Stat(c.temp)
-	if err != nil {
-		return 0, err
+	if report.After, report.AfterDisk, err = dbfile.ExtentOf(c.temp); err != nil {
+		return report, err
 	}
-	return st.Size(), c.s.file.ReplaceBy(c.temp)
+	return report, c.s.file.ReplaceBy(c.temp)
 }
 
 // room refuses a compaction that would not fit: beside the old file the new one takes

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,7 +79,9 @@ func TestCompact_makes_the_file_smaller_and_changes_nothing_else(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, err := os.Stat(path)
-	if err != nil || st.Size() != report.After || st.Mode().Perm() != 0o600 || report.After*2 > report.Before || steps == 0 {
+	if err != nil || st.Size() != report.After || st.Mode().Perm() != 0o600 || report.After*2 > report.Before ||
+		report.AfterDisk >= report.BeforeDisk || report.BeforeDisk >= report.Before || steps == 0 { // it was longer than what it took
+
 		t.Errorf("%+v, the file is %v (%v), %d steps", report, st, err, steps)
 	}
 	all2, status2, verified2 := told(t, path)
@@ -224,5 +227,40 @@ func TestCompact_without_room(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the store was changed (%v)", err)
+	}
+}
+
+// TestCompact_does_not_follow_what_has_its_name: what lies under the temporary name and is
+// no file of ours is named, and stays what it is.
+func TestCompact_does_not_follow_what_has_its_name(t *testing.T) {
+	now, dir := time.Now(), t.TempDir()
+	path, victim := dir+"/breakwater.db", dir+"/victim"
+	drained(t, path, now)
+	if err := os.WriteFile(victim, []byte("somebody's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	temp := dbfile.CompactingPath(path)
+	for what, put := range map[string]func() error{
+		"a link":   func() error { return os.Symlink(victim, temp) },
+		"a folder": func() error { return os.Mkdir(temp, 0o700) },
+		"a pipe":   func() error { return syscall.Mkfifo(temp, 0o600) },
+	} {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Compact(Options{Path: path})
+		var fe *dbfile.FileError
+		if !errors.As(err, &fe) || fe.Kind != dbfile.ErrNotRegular || fe.Path != temp || !strings.Contains(fe.Hint, "move it away") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if text, err := os.ReadFile(victim); string(text) != "somebody's" || err != nil {
+			t.Errorf("%s: followed: %q, %v", what, text, err)
+		}
+		if err := os.Remove(temp); err != nil {
+			t.Errorf("%s: it is gone: %v", what, err)
+		}
+	}
+	if _, err := Compact(Options{Path: path}); err != nil {
+		t.Errorf("with nothing in the way: %v", err)
 	}
 }

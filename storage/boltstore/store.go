@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -222,8 +223,10 @@ func fileError(path string, err error) error {
 		e.Kind, e.Hint = dbfile.ErrForeign, "set store.path to another file"
 	case errors.Is(err, errNewer):
 		e.Kind, e.Hint = dbfile.ErrNewer, "run the version that wrote it, or a later one"
-	case errors.Is(err, ErrRolledBack), errors.Is(err, ErrArchive):
+	case errors.As(err, new(*dbfile.FileError)): // of this file, or one beside it
 		return fmt.Errorf("open the store: %w", err) // which has its path and its hint
+	case errors.As(err, new(*fs.PathError)):
+		return fmt.Errorf("open the store: %w", dbfile.Fault(dbfile.ErrIO, path, err))
 	}
 	return e
 }

@@ -2,7 +2,6 @@ package dbfile
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -29,14 +28,9 @@ func sweep(path string) error {
 }
 
 func sweepFile(tmp string) error {
-	st, err := os.Lstat(tmp)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return ioErr(tmp, "looking for a file that was never finished", err)
-	case !st.Mode().IsRegular():
-		return notRegular(tmp, st.Mode()) // not what we make: not ours to remove
+	exists, err := checkOwn(tmp)
+	if err != nil || !exists {
+		return err
 	}
 	if err := os.Remove(tmp); err != nil {
 		return ioErr(tmp, "removing a file that was never finished", err)
@@ -49,12 +43,13 @@ func sweepFile(tmp string) error {
 // opened again. The caller holds the side lock and has swept.
 func create(o Options) (err error) {
 	tmp := creatingPath(o.Path)
+	made, err := fill(tmp, o.Init)
 	defer func() {
-		if err != nil {
+		if err != nil && made {
 			_ = os.Remove(tmp) // the first error is the one to report
 		}
 	}()
-	if err := fill(tmp, o.Init); err != nil {
+	if err != nil {
 		return ioErr(o.Path, "creating", err)
 	}
 	if err := syncFile(tmp); err != nil {
@@ -67,22 +62,30 @@ func create(o Options) (err error) {
 }
 
 // fill writes a database with what init puts into it. It keeps bbolt's list of
-// free pages in the file, so that a new store counts as cleanly stopped.
-func fill(tmp string, init func(*bolt.Tx) error) error {
-	db, err := bolt.Open(tmp, fileMode, &bolt.Options{
-		Timeout:      DefaultLockTimeout,
-		FreelistType: bolt.FreelistMapType,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			return os.OpenFile(name, flag|os.O_EXCL|unix.O_NOFOLLOW, mode)
-		},
-	})
+// free pages in the file, so that a new store counts as cleanly stopped. made: there is
+// a file, also with an error.
+func fill(tmp string, init func(*bolt.Tx) error) (made bool, err error) {
+	db, made, err := newBolt(tmp, bolt.Options{})
 	if err != nil {
-		return err
+		return made, err
 	}
 	if init != nil {
 		err = db.Update(init)
 	}
-	return errors.Join(err, db.Close())
+	return made, errors.Join(err, db.Close())
+}
+
+// newBolt makes a database at tmp, a file that was not there: a link is not followed, and
+// nothing is overwritten. made: there is a file, also with an error.
+func newBolt(tmp string, o bolt.Options) (db *bolt.DB, made bool, err error) {
+	o.Timeout, o.FreelistType = DefaultLockTimeout, bolt.FreelistMapType
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(name, flag|os.O_EXCL|unix.O_NOFOLLOW, mode)
+		made = err == nil
+		return f, err
+	}
+	db, err = bolt.Open(tmp, fileMode, &o)
+	return db, made, err
 }
 
 // syncFile makes a closed file's contents, size and mode durable.

@@ -145,6 +145,8 @@ func defaultHint(k Kind) string {
 		return "check the path"
 	case ErrNoSpace:
 		return "make room; nothing was left behind"
+	case ErrIO:
+		return "look at the path and its folder, and for errors of the disk at the kernel's log (dmesg)"
 	case ErrRolledBack, ErrCopy:
 		return "if that is meant, run \"breakwater serve --restore\": it voids all leases and starts paused"
 	case ErrGone:
@@ -167,8 +169,12 @@ func damaged(path, format string, args ...any) *FileError {
 }
 
 // ioErr files an error of the operating system under the kind that tells a
-// person most. doing is what was attempted.
+// person most. doing is what was attempted. An error that is filed already stays what it
+// is.
 func ioErr(path, doing string, err error) *FileError {
+	if known, ok := err.(*FileError); ok {
+		return known
+	}
 	kind := ErrIO
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -26,6 +26,19 @@ type File struct {
 // DB is the database. It is open until Close.
 func (f *File) DB() *bolt.DB { return f.db }
 
+// ExtentOf is how long the file at path is, and how much of the disk it takes, in bytes. A
+// store grows ahead of what is written to it, so it is often longer than what it takes.
+func ExtentOf(path string) (bytes, disk int64, err error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return 0, 0, ioErr(path, "looking at the file", err)
+	}
+	return st.Size, st.Blocks * statBlock, nil
+}
+
+// statBlock is the unit of st_blocks, whatever the file system's blocks are (stat(2)).
+const statBlock = 512
+
 // Path is the file's path as it was given.
 func (f *File) Path() string { return f.opts.Path }
 

@@ -63,6 +63,9 @@ type sideLock struct {
 // our pid in it. The returned lock must be released.
 func takeSideLock(path string, timeout time.Duration) (*sideLock, error) {
 	lockPath := path + lockSuffix
+	if _, err := checkOwn(lockPath); err != nil {
+		return nil, err
+	}
 	flags := os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := os.OpenFile(lockPath, flags, fileMode)
 	if err != nil {

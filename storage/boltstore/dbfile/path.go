@@ -28,6 +28,17 @@ func checkPath(path string) (exists bool, err error) {
 	return true, nil
 }
 
+// checkOwn is checkPath for a name that a person does not give: that of a file of our own
+// beside the store (the lock, the witness, what is made or written anew). What is no file
+// there is not ours. It is neither opened nor followed nor removed.
+func checkOwn(path string) (exists bool, err error) {
+	exists, err = checkPath(path)
+	if e := (*FileError)(nil); errors.As(err, &e) && e.Kind == ErrNotRegular {
+		e.Hint = "breakwater gives this name to a file of its own: see what it is, and move it away"
+	}
+	return exists, err
+}
+
 // mustBeRegular repeats the check on the open descriptor: between the look and
 // the open somebody may have changed what the name means.
 func mustBeRegular(f *os.File, path string) error {

@@ -33,37 +33,40 @@ func Rewrite(f *File, temp string, fill func(*bolt.DB) error) error {
 	if err := sweepFile(temp); err != nil {
 		return err
 	}
-	db, err := bolt.Open(temp, fileMode, &bolt.Options{
-		Timeout: DefaultLockTimeout, FreelistType: bolt.FreelistMapType, PageSize: int(f.report.Meta.PageSize), NoSync: true,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			return os.OpenFile(name, flag|os.O_EXCL|unix.O_NOFOLLOW, mode)
-		},
-	})
+	db, made, err := newBolt(temp, bolt.Options{PageSize: int(f.report.Meta.PageSize), NoSync: true})
+	finished := false
+	defer func() { // also when fill panics
+		if made && !finished {
+			_ = os.Remove(temp) // the first error is the one to report
+		}
+	}()
 	if err != nil {
-		return ioErr(temp, "creating", err)
+		return noRoomErr(temp, ioErr(temp, "creating", err))
 	}
 	db.AllocSize = maxAlloc
 	if err = errors.Join(fill(db), db.Close()); err == nil {
 		err = finish(temp)
 	}
 	if err != nil {
-		_ = os.Remove(temp) // the first error is the one to report
 		return noRoomErr(temp, err)
 	}
+	finished = true
 	return nil
 }
 
 // finish cuts off what bbolt took of the disk beyond its last page, and makes the file
 // durable.
 func finish(temp string) error {
-	m, _, err := ReadMeta(temp)
-	if err == nil {
-		err = os.Truncate(temp, m.Bytes())
+	f, err := openExisting(Options{Path: temp})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = syncFile(temp)
+	defer f.Close() // after the sync there is nothing to lose
+	m, _, err := readMeta(f, temp)
+	if err != nil {
+		return err
 	}
-	return err
+	return errors.Join(f.Truncate(m.Bytes()), f.Chmod(fileMode), f.Sync())
 }
 
 // noRoomErr names the want of room, which is what a person can do something about.
@@ -107,9 +110,9 @@ func (f *File) ReplaceBy(temp string) error {
 // noteReplaced carries the note of a clean stop over to the new file, which was synced
 // and checked.
 func (f *File) noteReplaced(m Meta) error {
-	file, err := os.Open(f.opts.Path)
+	file, err := openExisting(Options{Path: f.opts.Path, ReadOnly: true})
 	if err != nil {
-		return ioErr(f.opts.Path, "opening", err)
+		return err
 	}
 	defer file.Close()
 	note, err := noteOf(file, m)

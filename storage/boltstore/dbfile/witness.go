@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -101,7 +100,7 @@ func (wf *WitnessFile) Close() error { return wf.f.Close() }
 // may have brought about. One slot of two that cannot be read is a write that
 // was cut off, and the other counts; if neither can, the error is ErrWitness.
 func ReadWitness(path string) (Witness, bool, error) {
-	exists, err := checkPath(path)
+	exists, err := checkOwn(path)
 	if err != nil || !exists {
 		return Witness{}, false, err
 	}
@@ -146,7 +145,7 @@ func readSlots(f io.ReaderAt, path string) (newest Witness, turn uint64, err err
 // read is always one that was damaged.
 func createWitness(path string, w Witness) error {
 	tmp := creatingPath(path)
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := sweepFile(tmp); err != nil {
 		return err
 	}
 	var both []byte
