@@ -114,6 +114,17 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("%s ended with status %d (%v), want %s", strings.Join(args[1:], " "), got, err, args[0])
 	}
+	if said := ts.ReadFile("stderr"); !hinted(said) {
+		ts.Fatalf("an error without a hint that fits:\n%s", said)
+	}
+}
+
+// hinted reports whether each error that a person was told ends with a hint, and not with
+// the one for errors of which nothing is known.
+func hinted(said string) bool {
+	const begin, lastResort = "breakwater: error: ", `hint: "breakwater doctor" says what is wrong with this host, its configuration or its file`
+	return strings.Count(said, "\nhint: ") == strings.Count(said, begin) && // a question may stand before it
+		!strings.Contains(said, lastResort)
 }
 
 // start NAME COMMAND… runs a command in the background, with its output in NAME.out

@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,12 +149,8 @@ func listen(name string, c config.Socket, refusal []byte, from inherited, a *app
 		return socket.FromListener(l, o), nil
 	}
 	l, err := socket.Listen(o)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		dir := filepath.Dir(c.Path)
-		return nil, &noParentError{what: fmt.Sprintf("%q, the folder of the %s socket", dir, name), parent: filepath.Dir(dir), err: err}
-	case err != nil:
-		return nil, fmt.Errorf("%s socket: %w", name, err)
+	if err != nil {
+		return nil, listenError(name, c, err)
 	}
 	a.log.Info("listening", "socket", name, "path", c.Path)
 	return l, nil

@@ -117,8 +117,8 @@ func explain(err error) error {
 	if strings.Contains(f.hint, "/v1/") {
 		f.hint = "" // it is for those who speak HTTP
 	}
-	if f.hint == "" && p.Code == string(queue.CodeNotFound) {
-		f.hint = `receipts and lists have the seqs that there are: "breakwater dlq list", "breakwater leases list"`
+	if f.hint == "" {
+		f.hint = hintOfCode(queue.Code(p.Code))
 	}
 	for _, reason := range p.Reasons {
 		f.err = errors.Join(f.err, errors.New(reason))

@@ -123,7 +123,7 @@ func (ed *editing) run() error {
 	}
 	if !ed.c.Bool("dry-run") {
 		if !ed.c.Bool("yes") && !ed.agreed() {
-			return &failure{status: exitFailed, err: errors.New("nothing was changed"), hint: ed.keptHint(line)}
+			return &failure{status: exitFailed, err: errors.New("nothing was changed"), hint: cmp.Or(ed.keptHint(line), "only y stores it; --yes does not ask")}
 		}
 		act.DryRun = false
 		if done, err = ed.control.Edit(ed.hurry, act); err != nil {
@@ -216,16 +216,25 @@ func (ed *editing) lineFrom(path string) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, noLine(err)
 		}
 		defer f.Close()
 		from = f
 	}
 	text, err := io.ReadAll(io.LimitReader(from, api.MaxEdit+2))
 	if err != nil {
-		return nil, err
+		return nil, noLine(err)
 	}
-	return oneLineOf(text, ed.line)
+	line, err := oneLineOf(text, ed.line)
+	if err != nil {
+		return nil, noLine(err)
+	}
+	return line, nil
+}
+
+// noLine is the error for a file that has no line to take.
+func noLine(err error) error {
+	return &failure{status: exitFailed, err: fmt.Errorf("read the new line: %w", err), hint: "nothing was changed; --line wants a file with one JSON object, or - for stdin"}
 }
 
 // oneLineOf makes one line of a text: of JSON without the white space between its parts.
@@ -261,30 +270,68 @@ func (e *env) editor() string {
 
 // edited opens the line in an editor.
 func (ed *editing) edited() ([]byte, error) {
-	f, err := os.CreateTemp("", "breakwater-edit-*.json") // 0600
-	if err != nil {
-		return nil, err
-	}
-	ed.kept = f.Name()
 	text := jsontext.Value(bytes.Clone(ed.line))
 	if text.Indent(jsontext.WithIndent("  ")) != nil {
-		text = ed.line
+		text = bytes.Clone(ed.line)
 	}
-	_, err = f.Write(append(bytes.Clone(text), '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		ed.drop()
-		return nil, err
+	text = append(text, '\n')
+	if err := ed.keep(text); err != nil {
+		return nil, editFailure("make a file for the editor", err, "set TMPDIR to a folder with room")
 	}
 	cmd := exec.CommandContext(ed.hurry, "/bin/sh", "-c", ed.editor()+` "$1"`, "sh", ed.kept)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = ed.Stdin, ed.Stderr, ed.Stderr // stdout is for the result
 	if err := cmd.Run(); err != nil {
-		return nil, &failure{status: exitFailed, err: fmt.Errorf("the editor failed: %w", err), hint: ed.keptHint(nil)}
+		return nil, ed.editorFailed(err, text)
 	}
 	made, err := os.ReadFile(ed.kept)
 	if err != nil {
-		return nil, err
+		ed.drop()
+		return nil, editFailure("read what the editor made", err, "the editor must leave the file where it was: set another in VISUAL or EDITOR")
 	}
-	return oneLineOf(made, ed.line)
+	line, err := oneLineOf(made, ed.line)
+	if err != nil {
+		return nil, &failure{status: exitFailed, err: err, hint: ed.keptHint(made)}
+	}
+	return line, nil
+}
+
+// keep writes the editor's file.
+func (ed *editing) keep(text []byte) error {
+	f, err := os.CreateTemp("", "breakwater-edit-*.json") // 0600
+	if err != nil {
+		return err
+	}
+	ed.kept = f.Name()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		ed.drop()
+	}
+	return err
+}
+
+// editFailure is the error of an edit that came to nothing.
+func editFailure(doing string, err error, hint string) error {
+	return &failure{status: exitFailed, err: fmt.Errorf("%s: %w", doing, err), hint: "nothing was changed; " + hint + ", or use --set or --line"}
+}
+
+// notFound is the shell's status for a command that is not there.
+const notFound = 127
+
+// editorFailed is the error of an editor that did not end well. What a person has written
+// in it is kept.
+func (ed *editing) editorFailed(err error, given []byte) error {
+	doing := fmt.Sprintf("the editor %q failed", ed.editor())
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == notFound {
+		doing = fmt.Sprintf("the editor %q is not found", ed.editor())
+	}
+	f := editFailure(doing, err, "set VISUAL or EDITOR to an editor that works").(*failure)
+	if made, err := os.ReadFile(ed.kept); err == nil && !bytes.Equal(made, given) {
+		f.hint = ed.keptHint(made)
+		return f
+	}
+	ed.drop()
+	return f
 }
 
 // drop removes the editor's file.

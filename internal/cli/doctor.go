@@ -68,7 +68,7 @@ func (e *env) doctor(c *ucli.Context) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &failure{status: exitFailed, err: errors.New("interrupted")}
+		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "nothing was changed; run it again"}
 	case err != nil:
 		return err
 	}

@@ -176,7 +176,8 @@ func (e *env) summarize(c *ucli.Context, res client.Result, err error) error {
 	case errors.Is(err, context.Canceled):
 		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "send the same input again: what is stored is answered \"duplicate\""}
 	case err != nil:
-		return err
+		return &failure{status: exitFailed, err: err,
+			hint: "what has a receipt counts; mend what failed and send the same again: what is stored is answered \"duplicate\""}
 	case res.Rejected > 0:
 		return quiet(exitRejected)
 	case res.Quarantined+res.Conflict > 0:

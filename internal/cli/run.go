@@ -172,9 +172,6 @@ type quiet int
 // Error names the status.
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// adviser is an error that knows what to do about it.
-type adviser interface{ Advice() string }
-
 // coded is an error with a stable word that scripts may rely on.
 type coded interface {
 	error
@@ -193,28 +190,21 @@ func (e *env) report(err error) int {
 	case errors.Is(err, errPipe):
 		return exitDone // whoever read us has seen enough
 	}
-	status, hint := exitFailed, ""
+	status := exitFailed
 	if errors.As(err, &f) {
-		status, hint = f.status, f.hint
-	}
-	var a adviser
-	if hint == "" && errors.As(err, &a) {
-		hint = a.Advice()
+		status = f.status
 	}
 	text := err.Error()
 	var c coded
 	if errors.As(err, &c) && !strings.Contains(text, c.Code()) {
 		text += " (" + c.Code() + ")"
 	}
-	printError(e.Stderr, text, hint)
+	printError(e.Stderr, text, hintOf(err))
 	return status
 }
 
 // printError writes an error as people read it. Its text may quote input, so
 // nothing in it reaches the terminal unescaped.
 func printError(w io.Writer, text, hint string) {
-	_, _ = fmt.Fprintf(w, "breakwater: error: %s\n", escape(text)) // there is nowhere else to complain
-	if hint != "" {
-		_, _ = fmt.Fprintf(w, "hint: %s\n", escape(hint))
-	}
+	_, _ = fmt.Fprintf(w, "breakwater: error: %s\nhint: %s\n", escape(text), escape(hint)) // there is nowhere else to complain
 }

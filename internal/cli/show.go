@@ -113,7 +113,8 @@ func seqsOf(c *ucli.Context, control *client.Control, name string) (seqs []uint6
 				return nil, err
 			}
 			if seqs = append(seqs, x.Seq); len(seqs) > maxNamed {
-				return nil, fmt.Errorf("more than %d exceptions have this trace id", maxNamed)
+				return nil, &failure{status: exitFailed, err: fmt.Errorf("more than %d exceptions have this trace id", maxNamed),
+					hint: fmt.Sprintf(`"breakwater audit export --trace=%s" prints the records of all of them`, shellWord(name))}
 			}
 		}
 	}

@@ -79,6 +79,10 @@ func signedOf(c *ucli.Context) (*signedHeads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoints: %w", err)
 	}
+	if info, err := f.Stat(); err == nil && info.IsDir() { // a pipe may be one of the shell's
+		_ = f.Close() // nothing was read
+		return nil, usageFor(c, "--checkpoint: %s is a folder: name the file in it", path)
+	}
 	return readSigned(c.Context, path, f, keys), nil
 }
 
