@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,6 +96,46 @@ func TestHTTP_without_a_status_it_is_unavailable(t *testing.T) {
 			t.Errorf("got %+v", a)
 		}
 	})
+}
+
+// A message that the other end finds too large must not look like one that could not be
+// delivered: it would hold up its whole route, uncounted.
+func TestHTTP_an_answer_counts_also_if_the_request_was_not_read(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "review.sock")
+			address, url := "127.0.0.1:0", "http+unix://"+socket+"/x"
+			if network == "unix" {
+				address = socket
+			}
+			l, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if network == "tcp" {
+				url = "http://" + l.Addr().String() + "/x"
+			}
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return // the test is over
+					}
+					_, _ = http.ReadRequest(bufio.NewReader(c)) // its header
+					_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
+					_ = c.Close()
+				}
+			}()
+			h, d := newHook(t, HTTPOptions{URL: url}), hookDelivery()
+			d.Message.Line = []byte(`{"x":"` + strings.Repeat("y", 1<<20) + `"}`)
+			for range 50 {
+				if a := h.Handle(t.Context(), d); a.Verb != queue.Reject || !strings.HasSuffix(a.Reason, ": big") {
+					t.Fatalf("got %+v", a)
+				}
+			}
+		})
+	}
 }
 
 // What is missing of an answer may have said that nothing was done.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -103,6 +104,14 @@ func newTransport(t target, connections int, w wire) *http.Transport {
 		tcp := dial
 		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return tcp(ctx, "unix", t.socket) }
 	}
+	plain := dial
+	dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := plain(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &listening{Conn: c}, nil
+	}
 	only1 := new(http.Protocols)
 	only1.SetHTTP1(true)
 	return &http.Transport{
@@ -118,6 +127,30 @@ func newTransport(t target, connections int, w wire) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              only1,
 	}
+}
+
+// listening is a connection whose answer is heard also where the other end has said it
+// without reading all of the request, and closed: a status for a message that is too
+// large, say. The transport gives such a connection up at the first write that fails, and
+// with it an answer that has come; the message would seem to have met a handler that
+// cannot be had, and hold up its whole route. So what cannot be written any more is
+// taken for written: whether there is an answer, reading tells.
+type listening struct {
+	net.Conn
+	deaf atomic.Bool // the other end takes nothing more
+}
+
+// Write fails only where the other end may still be reading.
+func (l *listening) Write(p []byte) (int, error) {
+	if l.deaf.Load() {
+		return len(p), nil
+	}
+	n, err := l.Conn.Write(p)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
+		l.deaf.Store(true)
+		return len(p), nil
+	}
+	return n, err
 }
 
 // admissible looks at the address that a name has resolved to, just before the
