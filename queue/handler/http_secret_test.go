@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -148,6 +149,31 @@ func TestHTTP_secrets_are_never_in_an_answer(t *testing.T) {
 				if body != "%s" && status == 200 && !strings.Contains(said, redacted) {
 					t.Errorf("%d, %s: nothing was taken out of %s", status, body, said)
 				}
+			}
+		}
+	}
+}
+
+// B53: nor is the beginning of one, where a text was cut within it.
+func TestHTTP_secrets_that_were_cut_are_in_no_answer_either(t *testing.T) {
+	t.Setenv("REVIEW", bearer)
+	for _, status := range []int{200, 500} {
+		for _, piece := range []int{4, 8, 12} { // bytes of the secret that are within the limit
+			r := listen(t, "tcp", func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				before, after := "", ""
+				limit := maxExcerpt
+				if status == 200 {
+					before, after, limit = `{"outcome":"POSTED","note":"`, `"}`, maxText
+				}
+				_, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+				_, _ = io.WriteString(w, before+strings.Repeat(" ", limit-piece)+secret+after)
+			})
+			a := r.hook(t, "/x", HTTPOptions{AuthorizationEnv: "REVIEW"}).Handle(t.Context(), hookDelivery())
+			said := a.Reason + strings.TrimSpace(a.Note)
+			_, secret, _ := strings.Cut(bearer, " ")
+			if shown := strings.Contains(said, secret[:min(piece, minHidden)]); shown != (piece < minHidden) {
+				t.Errorf("%d, cut after %d bytes: %q", status, piece, said)
 			}
 		}
 	}

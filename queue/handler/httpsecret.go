@@ -89,16 +89,32 @@ func (s *secret) authorization() (string, error) {
 	return value, nil
 }
 
-// hidden returns a function that takes the secrets of a try out of a text.
+// hidden returns a function that takes the secrets of a try out of a text, and the
+// beginning of one at its end: texts are cut.
 func (s *secret) hidden(authorization string) func(string) string {
 	_, credentials, _ := strings.Cut(authorization, " ")
-	var pairs []string
+	var parts, pairs []string
 	for _, part := range append([]string{authorization, credentials}, s.parts...) {
 		if len(part) >= minHidden {
-			pairs = append(pairs, part, redacted)
+			parts, pairs = append(parts, part), append(pairs, part, redacted)
 		}
 	}
-	return strings.NewReplacer(pairs...).Replace
+	whole := strings.NewReplacer(pairs...)
+	return func(text string) string {
+		text = whole.Replace(text)
+		longest := 0
+		for _, part := range parts {
+			for n := min(len(part)-1, len(text)); n >= minHidden && n > longest; n-- {
+				if strings.HasSuffix(text, part[:n]) {
+					longest = n
+				}
+			}
+		}
+		if longest > 0 {
+			text = text[:len(text)-longest] + redacted
+		}
+		return text
+	}
 }
 
 // readSecret reads a file that only its owner can read. One of root's that the
