@@ -24,7 +24,7 @@ var rows = []row{
 	},
 	{
 		pkg:   "internal/cli",
-		own:   []string{"internal/app", "internal/bench", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
+		own:   []string{"internal/app", "internal/kin", "internal/bench", "client", "internal/client", "internal/control/api", "internal/config", "internal/checkpoint", "internal/doctor", "storage", "storage/archive", "queue/handler", "queue"},
 		tests: []string{"internal/control", "internal/socket", "queue/dispatch"},
 		why: "words and flags in, text and exit status out; storage for read commands on a copy (--file), " +
 			"handler because `consume -- CMD` runs under the exec rules",
@@ -34,7 +34,7 @@ var rows = []row{
 		own: []string{
 			"queue/dispatch", "queue/handler", "storage", "storage/archive",
 			"internal/config", "internal/control", "internal/control/api", "internal/socket", "internal/metrics", "internal/systemd",
-			"internal/checkpoint",
+			"internal/checkpoint", "internal/kin",
 			"queue", "partition",
 		},
 		tests: []string{"internal/client", "storage/boltstore"},
@@ -53,8 +53,8 @@ var rows = []row{
 	},
 	{
 		pkg: "queue/handler",
-		own: []string{"queue"},
-		why: "runs an exception and reports an outcome; knows nothing of leases, stores or scheduling",
+		own: []string{"internal/kin", "queue"},
+		why: "runs an exception and reports an outcome; knows nothing of leases, stores or scheduling; kin to end all of a command",
 	},
 	{
 		pkg: "internal/doctor",
@@ -114,6 +114,10 @@ var rows = []row{
 		pkg: "internal/checkpoint",
 		own: []string{"queue"},
 		why: "signed heads of the trail: who signs and who checks share the form, and nothing else of either",
+	},
+	{
+		pkg: "internal/kin",
+		why: "ends what a process has started; what it was started for is none of its business",
 	},
 	{
 		pkg: "internal/systemd",
@@ -222,7 +226,7 @@ var doors = []door{
 	{
 		path: "golang.org/x/sys",
 		in: []string{
-			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/socket", "internal/systemd", "internal/app", "internal/cli", "internal/bench",
+			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/kin", "internal/socket", "internal/systemd", "internal/app", "internal/cli", "internal/bench",
 		},
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
@@ -255,8 +259,8 @@ var doors = []door{
 		why:  "connections at the edges; config and cli for the form of an address only",
 	},
 	{
-		path: "os/exec", in: []string{"queue/handler", "internal/cli", "storage/archive"}, test: []string{"..."},
-		why: "the exec handler; on the command line the person's own editor and `consume -- CMD`; a copy is checked in a child",
+		path: "os/exec", in: []string{"queue/handler", "internal/kin", "internal/cli", "storage/archive"}, test: []string{"..."},
+		why: "the exec handler, and the guard of its commands; on the command line the person's own editor and `consume -- CMD`; a copy is checked in a child",
 	},
 	{path: "os/signal", in: []string{".", "internal/cli", "internal/app", "examples/go/producer", "examples/go/consumer"}, test: []string{"..."}, why: "signals are for the program, not for its parts"},
 	{path: "log", in: []string{"internal/cli"}, why: "hclog is the log; two logs tell two stories. The command line silences this one"},
