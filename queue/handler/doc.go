@@ -30,11 +30,11 @@
 //
 // # How it ends
 //
-// A command leads a process group of its own, and when it has ended, for whatever
-// reason, the rest of its group is killed: nothing of a delivery may still be at
-// work when the next one of its key begins. If the daemon itself is killed, the
-// kernel kills the command; its children are left to the service manager, which
-// kills what remains of a unit before it starts it again. A redelivery says so
+// A command leads a session of its own. When it has ended, the rest of its process
+// group is killed, and unless it has succeeded the rest of its session, in whatever
+// groups (timeout and job control make some): nothing of a delivery may still be at
+// work when the next one of its key begins. If the daemon itself is killed, the kernel
+// kills the command, and package kin what that has started. A redelivery says so
 // (BREAKWATER_REDELIVERED), and the delivery's number tells old from new.
 //
 // # What a hook is sent, and what its status says

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"breakwater/internal/kin"
 	"breakwater/queue"
 )
 
@@ -34,6 +35,8 @@ type ExecOptions struct {
 	Env []string
 	// LookupEnv is where their values come from; nil: the process's environment.
 	LookupEnv func(name string) (value string, ok bool)
+	// Starting is called before each command is started; nil: nobody is told.
+	Starting func()
 }
 
 // Exec runs a command for each delivery; see the package comment. It may be used by
@@ -43,6 +46,8 @@ type Exec struct {
 	timeout time.Duration
 	grace   time.Duration // of the timeout: from SIGTERM to SIGKILL
 	env     []string      // what does not depend on the delivery
+
+	starting func()
 }
 
 // NewExec returns the handler. The error names the option that is wrong. That the
@@ -59,12 +64,16 @@ func NewExec(o ExecOptions) (*Exec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: option Env: %w", o.Name, err)
 	}
-	return &Exec{command: o.Command, timeout: o.Timeout, grace: min(stopGrace, o.Timeout/10), env: env}, nil
+	starting := o.Starting
+	if starting == nil {
+		starting = func() {}
+	}
+	return &Exec{command: o.Command, timeout: o.Timeout, grace: min(stopGrace, o.Timeout/10), env: env, starting: starting}, nil
 }
 
 // Handle runs the command and returns what its exit means. It returns soon after
-// ctx has ended: that is the end of a grace already (the drain's), so the command's
-// group is killed at once.
+// ctx has ended: that is the end of a grace already (the drain's), so the command is
+// killed at once.
 func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	if ctx.Err() != nil {
 		return cutOff
@@ -76,7 +85,7 @@ func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	cmd.Env = deliveryEnv(e.env, d)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &diag
 	cmd.WaitDelay = drainGrace
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 
 	stopped, err := e.run(ctx, cmd)
 	if err != nil {
@@ -98,19 +107,27 @@ func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	closeOnExec()
+	e.starting()
+	kin.CloseOnExec()
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
 	pid := cmd.Process.Pid
 	exited, stopped := make(chan struct{}), make(chan stop)
-	go func() { stopped <- e.guard(ctx, pid, exited) }()
+	go func() { stopped <- e.watch(ctx, pid, exited) }()
 	awaitExit(pid)
 	close(exited)
 	why := <-stopped
 	// The child is a zombie still, so that its number can be nobody else's: the
-	// last moment at which its group may safely be named.
-	killGroup(pid, syscall.SIGKILL)
+	// last moment at which its group and session may safely be named. Whatever is
+	// not a success will be tried again, so all of it is ended. After a success, which
+	// is the rule, its group is: looking for what has left it takes longer than many
+	// a command.
+	if why == 0 && hasSucceeded(pid) {
+		killGroup(pid, syscall.SIGKILL)
+	} else {
+		kin.EndSession(pid)
+	}
 	// What Wait adds are errors of the pipes: the exit status alone decides.
 	_ = cmd.Wait()
 	return why, nil
@@ -124,9 +141,8 @@ const (
 	byContext
 )
 
-// guard stops the command's group at its time limit, or when ctx ends, until the
-// command has exited.
-func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why stop) {
+// watch stops the command at its time limit, or when ctx ends, until it has exited.
+func (e *Exec) watch(ctx context.Context, pid int, exited <-chan struct{}) (why stop) {
 	limit := time.NewTimer(e.timeout - e.grace)
 	defer limit.Stop()
 	for {
@@ -134,6 +150,10 @@ func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why 
 		case <-exited:
 			return why
 		case <-ctx.Done():
+			if why == 0 && hasExited(pid) {
+				<-exited
+				return why
+			}
 			killGroup(pid, syscall.SIGKILL)
 			return byContext
 		case <-limit.C:
@@ -148,7 +168,7 @@ func (e *Exec) guard(ctx context.Context, pid int, exited <-chan struct{}) (why 
 				return why
 			}
 			why = byLimit
-			killGroup(pid, syscall.SIGTERM)
+			kin.SignalSession(pid, syscall.SIGTERM)
 			limit.Reset(e.grace)
 		}
 	}

@@ -256,6 +256,56 @@ func TestExec_nothing_of_a_delivery_outlives_its_answer(t *testing.T) {
 	gone(t, pidIn(t, path))
 }
 
+// A command that was not a success is tried again: timeout(1) and job control put what a
+// script starts into groups of their own, and there it must not work on.
+func TestExec_what_failed_is_ended_with_all_of_its_groups(t *testing.T) {
+	for _, c := range []struct {
+		end     string
+		timeout time.Duration
+	}{{"stay", 5 * time.Second}, {"die", long}, {"1", long}, {"65", long}, {"69", long}} {
+		t.Run(c.end, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "pid")
+			if got := child(t, c.timeout, "family", path, c.end, "setpgid").Handle(t.Context(), delivery()); got.Verb == queue.Ack {
+				t.Errorf("got %+v", got)
+			}
+			if running(pidIn(t, path)) {
+				t.Error("its child lives on")
+			}
+		})
+	}
+	t.Run("cut off", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "pid")
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := make(chan queue.Answer)
+		e := child(t, time.Hour, "family", path, "stay", "setpgid")
+		go func() { answer <- e.Handle(ctx, delivery()) }()
+		pid := pidIn(t, path)
+		cancel()
+		<-answer
+		if running(pid) {
+			t.Error("its child lives on")
+		}
+	})
+}
+
+func TestExec_is_told_of_before_each_start(t *testing.T) {
+	path, told := filepath.Join(t.TempDir(), "environ"), 0
+	e := run(t, handler.ExecOptions{Timeout: long, Command: []string{os.Args[0], "child", "environ", path}, Starting: func() {
+		if told++; told == 1 {
+			if _, err := os.Stat(path); err == nil {
+				t.Error("it has run already")
+			}
+		}
+	}})
+	e.Handle(t.Context(), delivery())
+	e.Handle(t.Context(), delivery())
+	if told != 2 {
+		t.Errorf("told %d times of two commands", told)
+	}
+}
+
 func TestExec_who_leaves_the_group_with_the_pipes_holds_nobody_up(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pid")
 	d := delivery()

@@ -133,13 +133,14 @@ func polite(args []string) int {
 	return write(args[1], "asked")
 }
 
-// family starts a child of its own in its group, which holds the pipes, and then
-// exits with args[1], or stays if that is "stay".
+// family starts a child of its own, which holds the pipes, and then exits with args[1],
+// stays if that is "stay", or dies of a signal if that is "die". The child is in its group,
+// or with "setpgid" or "setsid" as args[2] in a group or session of its own.
 func family(args []string) int {
 	cmd := exec.Command(os.Args[0], "child", "deaf", args[0])
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if len(args) > 2 { // leave the group
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if len(args) > 2 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: args[2] == "setpgid", Setsid: args[2] == "setsid"}
 	}
 	if cmd.Start() != nil {
 		return 93
@@ -149,8 +150,11 @@ func family(args []string) int {
 			break
 		}
 	}
-	if args[1] == "stay" {
+	switch args[1] {
+	case "stay":
 		<-time.After(time.Hour)
+	case "die":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	return exitWith(args[1:2])
 }

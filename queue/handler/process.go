@@ -1,8 +1,10 @@
 package handler
 
 import (
+	"bytes"
 	"errors"
-	"math"
+	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,11 +27,19 @@ func hasExited(pid int) bool {
 	return err == nil && info.Signo != 0
 }
 
+// hasSucceeded reports whether a child that has exited, and waits to be reaped, has exited
+// with 0. waitid would say it, but not without package unsafe.
+func hasSucceeded(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	// proc_pid_stat(5): the name, in brackets, may hold anything.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const exitCode = 49
+	return len(fields) > exitCode && string(fields[exitCode]) == "0"
+}
+
 // killGroup sends a signal to the process group that a child leads. That it has
 // ended already is no news.
 func killGroup(leader int, sig syscall.Signal) { _ = syscall.Kill(-leader, sig) }
-
-// closeOnExec keeps every descriptor but the standard ones from programs that are
-// run from now on. Go opens all of its own that way; this is for those that the
-// process was started with. On a kernel before 5.11, which cannot, those remain.
-func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
