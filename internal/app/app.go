@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"breakwater/internal/config"
+	"breakwater/internal/kin"
 	"breakwater/internal/metrics"
 	"breakwater/internal/socket"
 	"breakwater/internal/systemd"
@@ -33,6 +34,7 @@ type Options struct {
 	Log     hclog.Logger
 	Stdout  io.Writer        // for audit.stream = "stdout"
 	Reload  <-chan os.Signal // each is a request to read the configuration again; nil: none come
+	Guard   []string         // the command line of a guard; nil: nobody ends what handlers leave behind, see commands.go
 }
 
 // ErrUncleanDrain: the drain's time was up and handlers were cut off. What they
@@ -62,6 +64,7 @@ type appliance struct {
 	draining    context.CancelCauseFunc // begins the drain, as SIGTERM does; an [*ordered] says who asked
 	stop        context.Context         // ends when the drain begins
 	archives    *archive.Maker          // nil: the store is of a kind that cannot be copied
+	commands    *kin.Leader             // of what handlers start; nil: nobody
 
 	served    chan struct{} // closed when everything that a reload changes is there
 	reloading sync.Mutex    // one reload at a time
@@ -102,6 +105,7 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.closeStore()) }()
+	defer a.endCommands()
 	if err := a.build(inherited); err != nil {
 		return err
 	}
@@ -138,11 +142,15 @@ func (a *appliance) openStore(stop context.Context) error {
 	for _, w := range report.Warnings {
 		a.log.Warn("store", "warning", w)
 	}
+	if err := a.succeed(); err != nil {
+		return errors.Join(err, a.closeStore())
+	}
 	res, err := a.store.Start(context.Background(), queue.StartRequest{
 		Now: time.Now(), Policy: policyOf(c), Version: a.o.Version,
 		Config: c.Effective(), Diff: configDiff, Restored: report.Restored, Why: report.Why, By: processUser(),
 	})
 	if err != nil {
+		a.endCommands()
 		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())
 	}
 	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,

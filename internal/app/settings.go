@@ -78,7 +78,7 @@ func (a *appliance) handlersOf(c config.Config) (map[queue.Route]any, error) {
 			made[route] = present
 			continue
 		}
-		one, err := newHandler(h, c.Queue.Concurrency, a.o.Version)
+		one, err := a.newHandler(h, c.Queue.Concurrency)
 		if err != nil {
 			return nil, fmt.Errorf("route %s: %w", route, err)
 		}
@@ -88,15 +88,15 @@ func (a *appliance) handlersOf(c config.Config) (map[queue.Route]any, error) {
 }
 
 // newHandler makes a handler for so many workers.
-func newHandler(h config.Handler, workers int, version string) (any, error) {
+func (a *appliance) newHandler(h config.Handler, workers int) (any, error) {
 	switch h.Kind {
 	case config.KindLog:
 		return handler.Log{}, nil
 	case config.KindExec:
-		return handler.NewExec(handler.ExecOptions{Name: h.Name, Command: h.Command, Timeout: h.Timeout, Env: h.Env})
+		return handler.NewExec(handler.ExecOptions{Name: h.Name, Command: h.Command, Timeout: h.Timeout, Env: h.Env, Starting: a.commandStarts})
 	case config.KindHTTP:
 		return handler.NewHTTP(handler.HTTPOptions{
-			Name: h.Name, URL: h.URL, Timeout: h.Timeout, Connections: workers, Version: version,
+			Name: h.Name, URL: h.URL, Timeout: h.Timeout, Connections: workers, Version: a.o.Version,
 			AuthorizationFile: h.AuthorizationFile, AuthorizationEnv: h.AuthorizationEnv,
 		})
 	}

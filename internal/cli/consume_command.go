@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"breakwater/client"
+	"breakwater/internal/app"
+	"breakwater/internal/kin"
 	"breakwater/queue"
 	"breakwater/queue/handler"
 )
@@ -26,6 +29,7 @@ const (
 type commandRuns struct {
 	*consuming
 	exec *handler.Exec
+	kin  *kin.Leader              // of what the command starts
 	bar  *progressbar.ProgressBar // nil: nobody watches
 
 	mu      sync.Mutex
@@ -47,11 +51,12 @@ type consumed struct {
 }
 
 func newCommandRuns(a *consuming, command []string, timeout time.Duration, env []string) (*commandRuns, error) {
-	run, err := handler.NewExec(handler.ExecOptions{Name: "consume", Command: command, Timeout: timeout, Env: env})
+	r := &commandRuns{consuming: a}
+	var err error
+	r.exec, err = handler.NewExec(handler.ExecOptions{Name: "consume", Command: command, Timeout: timeout, Env: env, Starting: r.starting})
 	if err != nil {
 		return nil, err
 	}
-	r := &commandRuns{consuming: a, exec: run}
 	a.Answered = r.answered
 	if term.IsTerminal(int(a.Stderr.Fd())) {
 		r.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Stderr), progressbar.OptionShowCount(),
@@ -60,9 +65,39 @@ func newCommandRuns(a *consuming, command []string, timeout time.Duration, env [
 	return r, nil
 }
 
+// lead sees to it that what the command starts ends with this process, however that ends.
+// The returned function is for a good end.
+func (r *commandRuns) lead() (release func(), err error) {
+	var found kin.Found
+	r.kin, found, err = kin.Lead("", []string{os.Args[0], app.GuardCommand})
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range found.Troubles {
+		r.say("if this process is killed, what the command has started may live on: %v", err)
+	}
+	return func() {
+		if _, err := r.kin.Release(); err != nil {
+			r.say("%v", err)
+		}
+	}, nil
+}
+
+// starting is told before the command is started.
+func (r *commandRuns) starting() {
+	if err := r.kin.Guarded(); err != nil {
+		r.say("if this process is killed, what the command has started may live on: %v", err)
+	}
+}
+
 // run takes turns at the work. While the command is not available it is not attached,
 // so that others may have what it cannot run.
 func (r *commandRuns) run(ctx context.Context) error {
+	release, err := r.lead()
+	if err != nil {
+		return err
+	}
+	defer release()
 	most := r.Max
 	for {
 		turn, end := context.WithCancel(ctx)

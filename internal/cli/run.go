@@ -121,6 +121,7 @@ func (e *env) commands() []*ucli.Command {
 		e.completionCommand(),
 		e.completeCommand(),
 		e.sealArchiveCommand(),
+		e.guardCommand(),
 	}
 }
 

@@ -57,7 +57,7 @@ func (e *env) serve(c *ucli.Context) error {
 	}
 	err = app.Run(c.Context, e.hurry, app.Options{
 		Config: cfg, Load: func() (config.Config, error) { return config.Load(cfg.File()) }, Version: e.Version, Restore: c.Bool("restore"), Stdout: e.Stdout, Log: log,
-		Reload: reload,
+		Reload: reload, Guard: []string{os.Args[0], app.GuardCommand},
 	})
 	var unusable interface{ Advice() string }
 	switch {

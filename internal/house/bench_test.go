@@ -129,6 +129,34 @@ func (s *site) stream(text string) {
 	}
 }
 
+// BenchmarkCommands is how fast exceptions are handled by an exec handler whose command
+// does nothing. They are stored before the clock starts.
+func BenchmarkCommands(b *testing.B) {
+	for _, workers := range []int{1, 8} {
+		b.Run(fmt.Sprint("concurrency=", workers), func(b *testing.B) {
+			s := newSite(b, "")
+			p := s.serve()
+			var text strings.Builder
+			for i := range b.N {
+				text.WriteString(benchLine(i, "ROUTE_REVIEW") + "\n")
+			}
+			s.stream(text.String())
+			p.stop()
+			s.configure(fmt.Sprintf(`
+queue { concurrency = %d }
+route "ROUTE_REVIEW" { handler = "nothing" }
+handler "exec" "nothing" { command = ["/bin/true"] }
+`, workers))
+			b.ResetTimer()
+			p = s.serve()
+			s.awaitDone(b.N)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commands/s")
+			p.stop()
+		})
+	}
+}
+
 // backlog is how many messages a benchmark begins with: BREAKWATER_BENCH_BACKLOG (a
 // million is a good number), or 20,000.
 func backlog(b *testing.B) int { return number(b, "BREAKWATER_BENCH_BACKLOG", 20000) }
