@@ -55,18 +55,21 @@ func TestRightOfWay_one_commit_at_a_time_is_waited_for(t *testing.T) {
 	})
 }
 
-// TestSnapshot_begins_no_piece_while_a_commit_is_written: in each commit beside a copy the
-// test waits until the copy can do nothing more by itself. By then it has ended the piece
-// that was under way, and no more.
+// TestSnapshot_begins_no_piece_while_a_commit_is_written: after every fifth piece of a copy
+// a commit begins, in which the test waits until the copy can do nothing more by itself.
+// By then it has ended the piece that was under way, and no more.
 func TestSnapshot_begins_no_piece_while_a_commit_is_written(t *testing.T) {
+	warm(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, now := t.Context(), time.Now()
 		dir := t.TempDir()
 		var copying atomic.Bool
 		var pieces, commits atomic.Int64
+		begin, begun := make(chan struct{}), make(chan struct{})
 		s, err := Open(Options{Path: dir + "/breakwater.db", commit: func(tx *bolt.Tx) error {
 			if copying.Load() {
 				before := pieces.Load()
+				begun <- struct{}{}
 				synctest.Wait()
 				if n := pieces.Load() - before; n > 1 {
 					t.Errorf("the copy wrote %d pieces during a commit", n)
@@ -95,7 +98,7 @@ func TestSnapshot_begins_no_piece_while_a_commit_is_written(t *testing.T) {
 		var committing sync.WaitGroup
 		copying.Store(true)
 		committing.Go(func() {
-			for copying.Load() {
+			for range begin {
 				if err := s.Probe(ctx); err != nil {
 					t.Error(err)
 					return
@@ -103,17 +106,35 @@ func TestSnapshot_begins_no_piece_while_a_commit_is_written(t *testing.T) {
 			}
 		})
 		info, err := s.Snapshot(ctx, to, func(p SnapshotStep) error {
-			if p.Done > 0 {
-				pieces.Add(1)
+			if p.Done > 0 && pieces.Add(1)%5 == 0 {
+				begin <- struct{}{}
+				<-begun
 			}
 			return nil
 		})
-		copying.Store(false)
+		close(begin)
 		committing.Wait()
-		if want := (info.Bytes + snapshotPiece - 1) / snapshotPiece; err != nil || pieces.Load() < want || want < 10 || commits.Load() < 5 {
+		copying.Store(false)
+		if want := (info.Bytes + snapshotPiece - 1) / snapshotPiece; err != nil || pieces.Load() != want || want < 20 || commits.Load() != want/5 {
 			t.Errorf("%d pieces of %d, %d commits meanwhile (%v)", pieces.Load(), want, commits.Load(), err)
 		}
 	})
+}
+
+// warm has the trail's blocks packed and unpacked once outside of any bubble: what does
+// that is made at its first use, for all tests, with channels of the bubble that it is
+// made in.
+func warm(t *testing.T) {
+	t.Helper()
+	path, now := t.TempDir()+"/warm.db", time.Now()
+	s := openAt(t, path, now)
+	admit(t, s, now, 0, 1000)
+	if _, err := s.Verify(t.Context(), queue.VerifyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // admit stores messages, a thousand at a time.
