@@ -80,8 +80,10 @@ queue {
 
   # When the store counts as full (QUEUE_SATURATED): open exceptions (ready, scheduled, leased
   # and held together, up to 1000000000); partition keys with open exceptions (about 80 bytes of
-  # memory each, up to 16777216); dead letters (up to 100000000); the size of the file (from
+  # memory each, up to 16777216; see below); dead letters (up to 100000000); the size of the file (from
   # 1 MiB to 16 TiB; 0: no limit); free space left on its disk (0: the disk may be filled).
+  # A key of which everything is scheduled (not_before) counts once it falls due, and cannot be
+  # refused then: keys can be more than max_open_keys for a while, but not more than max_backlog.
   max_backlog      = 10000000
   max_open_keys    = 1000000
   max_dead_letters = 1000000
@@ -97,7 +99,9 @@ queue {
   max_line_bytes = 262144
 
   # Lines that are read but not yet stored, of all connections together: from max_line_bytes to
-  # 1 GiB. Restart.
+  # 1 GiB. Of a line that has not ended each connection may hold max_line_bytes besides: at most
+  # max_connections of the enqueue socket times that, 64 MiB at the defaults. It is not counted
+  # here, since who stops within a line could keep all others waiting for ever. Restart.
   max_intake_bytes = 33554432
 
   # How long a producer may leave its receipts unread before they are dropped (its lines are

@@ -21,6 +21,11 @@ func (c Config) Warnings() []Problem {
 			fmt.Sprintf("a stop may take as long as queue.drain_timeout_s, %v", c.Queue.DrainTimeout),
 			"it is in seconds; a service manager waits for less, unless it is told to (TimeoutStopSec)"})
 	}
+	if half := int64(c.Sockets.Enqueue.MaxConnections) * c.Queue.MaxLineBytes; half > mostHalfLines {
+		found = append(found, finding{[]string{"socket.enqueue.max_connections", "queue.max_line_bytes"},
+			fmt.Sprintf("socket.enqueue.max_connections times queue.max_line_bytes is %d MiB: so much may wait for the ends of lines, besides queue.max_intake_bytes", half>>20),
+			fmt.Sprintf("more than %d MiB are seldom meant: lower one of the two", int64(mostHalfLines)>>20)})
+	}
 	for _, h := range c.Handlers {
 		id := "handler." + h.Kind + "." + h.Name
 		if h.Timeout > c.Queue.DrainTimeout {
@@ -43,6 +48,11 @@ func (c Config) Warnings() []Problem {
 // usualDrain is the longest drain that nobody asks about: a longer one is likely to
 // be meant in milliseconds.
 const usualDrain = time.Hour
+
+// mostHalfLines is how many bytes of lines that have not ended are meant to be held at
+// most: as many as max_intake_bytes can be. They are not counted there. A peer that stops
+// within a line may do so for ever, and what it held would be missing to all others.
+const mostHalfLines = MaxIntakeBytes
 
 // isLoopback judges the text alone: nothing is looked up.
 func isLoopback(host string) bool {

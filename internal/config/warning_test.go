@@ -51,6 +51,18 @@ func TestWarnings_of_a_drain_in_the_wrong_unit(t *testing.T) {
 	}
 }
 
+func TestWarnings_of_lines_that_have_not_ended(t *testing.T) {
+	for connections, want := range map[string]string{
+		"4096": "", // 1 GiB at the default of max_line_bytes
+		"4097": "config.hcl:2: socket.enqueue.max_connections times queue.max_line_bytes is 1024 MiB",
+	} {
+		got := parse(t, "socket \"enqueue\" {\n  max_connections = "+connections+"\n}").Warnings()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].String(), want)) {
+			t.Errorf("%s connections: %v, want %q", connections, got, want)
+		}
+	}
+}
+
 func TestParse_says_once_that_run_dir_is_too_long(t *testing.T) {
 	long := "/" + strings.Repeat("r", MaxSocketPath)
 	for text, want := range map[string]int{

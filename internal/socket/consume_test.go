@@ -488,6 +488,49 @@ func TestConsumeDrain(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	})
+	t.Run("an answer of the last moment is settled and said to be, or it is not read", func(t *testing.T) {
+		taken, left := 0, 0
+		for _, after := range []time.Duration{0, drainGrace - 1, drainGrace, drainGrace + 1, drainGrace + lastWords} {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.put(t, 1, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				peer, done := consumePipe(ctx, consumeServer(t, d, ConsumeOptions{}))
+				io.WriteString(peer, attachOne+"\n")
+				lines := make(chan string, 9)
+				go func() {
+					defer close(lines)
+					for in := bufio.NewScanner(peer); in.Scan(); {
+						lines <- in.Text()
+					}
+				}()
+				<-lines // attached
+				lease := token(t, <-lines)
+				cancel()
+				<-time.After(after) // of the bubble's time
+				_, unread := fmt.Fprintf(peer, `{"ack":%q,"outcome":"A"}`+"\n", lease)
+				<-done
+				_ = peer.Close()
+				said := ""
+				for line := range lines {
+					said += line
+				}
+				settled := strings.HasPrefix(said, `{"event":"settled"`)
+				if st := d.status(t); settled != (unread == nil) || settled != (st.Done == 1) || settled != (st.Leased == 0) {
+					t.Errorf("after %v: read %v, told %q, %+v", after, unread == nil, said, st)
+				}
+				if settled {
+					taken++
+				} else {
+					left++
+				}
+			})
+		}
+		if taken < 2 || left < 2 {
+			t.Errorf("%d were taken, %d were not", taken, left)
+		}
+	})
 	t.Run("is held up by nobody", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)

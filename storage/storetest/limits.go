@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"breakwater/queue"
@@ -45,6 +47,28 @@ var limitPromises = []promise{
 		w.given("a1@A not_before=+1h", "b1@B")
 		equal(w, "open keys", w.status().OpenKeys, 1)
 		equal(w, "receipts", w.admit("c1@C not_before=+1h"), []string{"rejected max_open_keys"})
+	}},
+	{"max_open_keys_lets_in_whatever_falls_due", func(w *world) {
+		w.limits.MaxOpenKeys = 3
+		var later, due []string
+		for i := range 13 { // ten more than may be open
+			later = append(later, fmt.Sprintf("s%02d@S%02d not_before=+1h", i, i))
+			due = append(due, fmt.Sprintf("s%02d", i))
+		}
+		w.given(later...)
+		equal(w, "open keys", w.status().OpenKeys, 0)
+		w.pass(time.Hour)
+		ds := w.take(worker("w"), strings.Join(due, " "))
+		equal(w, "open keys", w.status().OpenKeys, 13)
+		equal(w, "new keys wait, those that are open go on", w.admit("t@S12", "a1@A"), []string{"accepted 14", "rejected max_open_keys"})
+		equal(w, "scheduled ones too", w.admit("a1@A not_before=+1h"), []string{"rejected max_open_keys"})
+		w.ack(worker("w"), ds[:10]...)
+		equal(w, "at the limit", w.admit("a1@A"), []string{"rejected max_open_keys"})
+		w.ack(worker("w"), ds[10])
+		equal(w, "below it", w.admit("a1@A"), []string{"accepted 15"})
+		w.ack(worker("w"), ds[11:]...)
+		w.take(worker("w"), "a1 t")
+		equal(w, "nothing is lost", w.status().Done, 13)
 	}},
 	{"max_open_keys_counts_a_key_again_that_only_waits", func(w *world) {
 		w.given("a1@A")
