@@ -56,7 +56,8 @@ var Events = [...]Event{
 // messageEvents is how many of Events, from the first, are about messages.
 const messageEvents = 16
 
-// OfKey reports whether e concerns a partition key and no message of it.
+// OfKey reports whether e concerns a partition key. No message of it, but for a release
+// that ended the wait of one: that record names the message as its own do.
 func (e Event) OfKey() bool { return e == EventKeyHeld || e == EventKeyReleased }
 
 // OfMessage reports whether e concerns one message, so that its record carries

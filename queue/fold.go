@@ -48,6 +48,10 @@ func (x *Exception) Fold(r *Record) {
 		x.Deaths++
 	case EventEdited:
 		x.Stored, x.EditedHash = r.stored(), r.LineSHA256
+	case EventKeyReleased: // of the wait that the message had put on its key
+		if x.State == Held {
+			x.State = Ready
+		}
 	case EventReplayed:
 		x.State, x.Deliveries, x.FailedAttempts = Ready, 0, 0
 		x.Code, x.Reason, x.Field, x.Of, x.DeadAt = "", "", "", 0, time.Time{}

@@ -12,6 +12,14 @@ const MaxHeldKeys = 10_000
 // TooManyHolds is the error of a hold beyond that, whose code is QUEUE_SATURATED.
 const TooManyHolds = "as many keys are held as can be: release some first"
 
+// NotHeldText is the error of a release of a key of which it undoes nothing.
+func NotHeldText(a *Action) string {
+	if a.Waits {
+		return "no operator holds this key, and it waits for no time"
+	}
+	return "no operator holds this key"
+}
+
 // KeyState says what becomes of a partition key at the moment. What a person has to
 // look at first comes first.
 type KeyState uint8

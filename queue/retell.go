@@ -35,6 +35,8 @@ func (s *story) meet(r *Record, m *traced) {
 	case EventReplayed, EventDiscarded, EventEdited:
 		m.state = Dead
 		return
+	case EventKeyReleased: // it had been put back
+		s.putBack(m)
 	default: // an answer
 		m.deliveries = uint32(r.Delivery)
 		m.flags &^= tracedDeliveries

@@ -92,6 +92,11 @@ type Store interface {
 
 	// HoldKeys makes keys wait until ReleaseKeys undoes it (and only it). Operators hold
 	// at most MaxHeldKeys; one more is refused, QUEUE_SATURATED.
+	//
+	// With Action.Waits, ReleaseKeys also ends the time that a key waits for, a backoff
+	// or a hold that was asked for until then: its head is claimable unless something
+	// else keeps it. A dead letter and damaged bytes always do. NOT_FOUND: there is
+	// nothing of the key that the call undoes.
 	HoldKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 	ReleaseKeys(ctx context.Context, a Action, keys []string) ([]ActionResult, error)
 
@@ -206,6 +211,7 @@ type Action struct {
 	Peer   *Peer
 	Forget bool // Discard: free the idempotency key for a corrected resend
 	DryRun bool // Replay, Discard, Edit: change nothing, and say what would be done
+	Waits  bool // ReleaseKeys: end the times that the keys wait for, too
 }
 
 // ActionResult answers one element of an operator's list; Code is empty when it
@@ -219,6 +225,10 @@ type ActionResult struct {
 	Place  Place  // Replay: where the message goes, or would go; zero: it is scheduled
 	Behind uint64 // Replay: refused because this letter of its key comes first and was
 	Waits  string // Replay, DryRun: what it would wait for, in words; "" for nothing
+
+	// Of ReleaseKeys, also where it was NOT_FOUND.
+	Wait   *KeyWait // the time that the key waits for, or, with Action.Waits, has waited for; nil: none
+	Letter uint64   // the dead letter that it goes on waiting for, of several the one with the smallest seq
 }
 
 // StoreStatus is counted while things happen, never by walking: it costs the

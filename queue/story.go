@@ -147,6 +147,9 @@ func (s *story) order(r *Record) (ok bool) {
 		s.held[r.PartitionKey] = Action{Now: r.TS, By: r.By, Reason: r.Reason}
 	case EventKeyReleased:
 		delete(s.held, r.PartitionKey)
+		if r.Seq != 0 {
+			s.waited(r)
+		}
 	case EventPaused:
 		s.paused = &Pause{By: r.By, Since: r.TS, Reason: r.Reason}
 	case EventRestored: // whose By is who started the process
@@ -157,6 +160,19 @@ func (s *story) order(r *Record) (ok bool) {
 		return false
 	}
 	return true
+}
+
+// waited plays the end of a wait by an operator's order. Whose wait it was had been put
+// back, and nobody has it.
+func (s *story) waited(r *Record) {
+	switch m := s.meetOlder(r); {
+	case m == nil:
+		s.wrong(r, "the message was not open")
+	case m.state != Ready:
+		s.wrong(r, "the message was %s, and nothing waited for it", m.state)
+	case m.key.name != r.PartitionKey:
+		s.wrong(r, "it is another key's than that of the message")
+	}
 }
 
 // meetOlder returns the message that a record is about, nil if it is not live; one that

@@ -298,6 +298,15 @@ func KeyRecord(e Event, key string, a *Action) Record {
 	return acted(Record{Event: e, TS: a.Now, PartitionKey: key}, a)
 }
 
+// WaitEndedRecord: an operator released the key of a message, and with that ended the
+// wait that the message had put on it. What else held the key by an operator's order is
+// over too, as with any EventKeyReleased.
+func WaitEndedRecord(s *Stored, w *KeyWait, a *Action) Record {
+	r := acted(s.about(EventKeyReleased, a.Now), a)
+	r.Until, r.FailedAttempts = w.Until, w.Failed
+	return r
+}
+
 // PauseRecord: claims were stopped or let go on (EventPaused, EventResumed).
 func PauseRecord(e Event, a *Action) Record { return acted(Record{Event: e, TS: a.Now}, a) }
 

@@ -231,6 +231,9 @@ func TestVerifier_finds_what_breaks_a_promise(t *testing.T) {
 		{"a delivery with another number", change(8, func(r *Record) { r.Delivery = 7 }), "it is delivery 7, 2 was due"},
 		{"a failure that was not counted", change(6, func(r *Record) { r.FailedAttempts = 2 }), "it says 2 failed attempts of 1"},
 		{"a dead letter twice", swap(12, 11), "the message was leased"},
+		{"a wait ended of what somebody had", change(5, func(r *Record) { r.Event, r.Seq = EventKeyReleased, 1 }), "KEY_RELEASED: the message was leased"},
+		{"a wait ended of what is over", change(15, func(r *Record) { r.Event, r.Seq = EventKeyReleased, 1 }), "KEY_RELEASED: the message was not open"},
+		{"a wait ended under another key", change(4, func(r *Record) { r.Event, r.PartitionKey = EventKeyReleased, "Z" }), "KEY_RELEASED: it is another key's"},
 		{"edited while it was no dead letter", change(4, func(r *Record) { r.Event = EventEdited }), "EDITED: the message was ready"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (o operated) Revoke(ctx context.Context, a queue.Action, p queue.Policy, le
 	return revoked, err
 }
 
-// ReleaseKeys undoes an operator's hold.
+// ReleaseKeys undoes an operator's hold, or ends a wait.
 func (o operated) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
 	defer o.runner.Wake()
 	return o.Store.ReleaseKeys(ctx, a, keys)

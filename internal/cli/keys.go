@@ -44,13 +44,23 @@ func (e *env) releaseCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "release", Usage: "undo a hold", ArgsUsage: "KEY…",
 		Description: manual(`
-Undoes "keys hold", and nothing else: a key that also waits for a retry or behind a
-dead letter goes on waiting for that ("breakwater dlq replay", "dlq discard").`,
-			[]string{status0, "1  a key was not held, or it failed", status2},
-			"breakwater keys release ACME"),
-		Flags: []ucli.Flag{reasonFlag(), byFlag()},
+Undoes "keys hold", and nothing else: a key that also waits for a time (a retry, or a
+hold that a handler or a consumer asked for) or behind a dead letter goes on waiting
+for that, and it says so.
+
+--waits ends the time that a key waits for, too, whatever it is: its first exception
+may be handed out at once. Failures that were counted stay counted. The trail says who
+did it, why, and until when it would have waited (KEY_RELEASED). A dead letter is not
+undone by it: "breakwater dlq replay" or "dlq discard" end that.`,
+			[]string{status0, "1  of a key there was nothing to undo, or it failed", status2},
+			"breakwater keys release ACME", "breakwater keys release ACME --waits --reason \"the date was a slip\""),
+		Flags: []ucli.Flag{
+			&ucli.BoolFlag{Name: "waits", Usage: "also end the time that a retry, a handler or a consumer has them wait for"},
+			reasonFlag(), byFlag(),
+		},
 		Action: func(c *ucli.Context) error {
 			return e.keys(c, "released", func(control *client.Control, a api.KeysAct) (api.Keys, error) {
+				a.Waits = c.Bool("waits")
 				return control.ReleaseKeys(c.Context, a)
 			})
 		},
@@ -76,19 +86,45 @@ func (e *env) keys(c *ucli.Context, done string, act func(*client.Control, api.K
 		default:
 			var text []byte
 			for _, r := range k.Items {
-				what := done
-				if r.Code != "" {
-					what = r.Code + ": " + r.Error
-				}
-				text = fmt.Appendf(text, "%s: %s\n", oneLine(r.Key), oneLine(what))
+				text = fmt.Appendf(text, "%s: %s\n", oneLine(r.Key), oneLine(keyResult(&r, done, c.Bool("waits"))))
 			}
 			err = write(e.Stdout, text)
+			e.hintWaits(&k, c.Bool("waits"))
 		}
 		if k.Failed > 0 {
 			return quiet(exitFailed)
 		}
 		return err
 	})
+}
+
+// keyResult says what became of one key: what was done, and what it waits for still.
+func keyResult(r *api.Result, done string, waits bool) string {
+	what := done
+	if r.Code != "" {
+		what = r.Code + ": " + r.Error
+	}
+	switch w := r.Wait; {
+	case w == nil:
+	case waits:
+		what += "; the " + waitText(w) + " is over"
+	default:
+		what += "; it waits for the " + waitText(w)
+	}
+	if r.Letter != 0 {
+		what += fmt.Sprintf("; it waits for dead letter %d", r.Letter)
+	}
+	return what
+}
+
+// hintWaits says how to end the waits that a release has left.
+func (e *env) hintWaits(k *api.Keys, waits bool) {
+	at := slices.IndexFunc(k.Items, func(r api.Result) bool { return r.Wait != nil })
+	if waits || at < 0 {
+		return
+	}
+	command := "breakwater keys release --waits " + keyWord(k.Items[at].Key)
+	_, _ = fmt.Fprintf(e.Stderr, "hint: %s ends that wait, too\n", escape(command)) // there is nowhere else to say it
 }
 
 // checkKey refuses what can be no partition key.
@@ -210,6 +246,15 @@ func amountText(amount, currency string) string {
 	return amount + " " + currency
 }
 
+// waitText is a time that a key waits for: "hold of seq 3 until 2099-01-01T00:00:00Z".
+func waitText(w *api.KeyWait) string {
+	what := "hold"
+	if w.Retry {
+		what = "retry"
+	}
+	return fmt.Sprintf("%s of seq %d until %s", what, w.Seq, moment(w.Until))
+}
+
 // ownReasons are those that a key's own members tell, in fewer words.
 var ownReasons = []queue.Reason{queue.WhyDamaged, queue.WhyBlocked, queue.WhyOperator, queue.WhyRetry, queue.WhyHold, queue.WhyLeased}
 
@@ -237,11 +282,7 @@ func waitsText(k *api.Key) string {
 		parts = append(parts, text)
 	}
 	if w := k.Wait; w != nil {
-		what := "hold"
-		if w.Retry {
-			what = "retry"
-		}
-		parts = append(parts, fmt.Sprintf("%s of seq %d until %s", what, w.Seq, moment(w.Until)))
+		parts = append(parts, waitText(w))
 	}
 	if h := k.Holder; h != nil {
 		parts = append(parts, fmt.Sprintf("%s, who has seq %d until %s", short(h.Owner, 32), h.Seq, moment(h.Deadline)))

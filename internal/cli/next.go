@@ -115,6 +115,14 @@ func keyArgument(key string) string {
 	return word
 }
 
+// keyWord is a partition key as the last argument of a command that knows nothing else.
+func keyWord(key string) string {
+	if strings.HasPrefix(key, "-") {
+		return "-- " + shellWord(key)
+	}
+	return shellWord(key)
+}
+
 // nextOfWhy is what mends the first cause.
 func nextOfWhy(w *api.Why) string {
 	c := &w.Causes[0]
@@ -125,15 +133,11 @@ func nextOfWhy(w *api.Why) string {
 	case queue.WhyDamaged:
 		return "breakwater audit verify"
 	case queue.WhyOperator:
-		word := shellWord(w.PartitionKey)
-		if strings.HasPrefix(w.PartitionKey, "-") {
-			word = "-- " + word
-		}
-		return "breakwater keys release " + word
+		return "breakwater keys release " + keyWord(w.PartitionKey)
 	case queue.WhyRetry:
-		return "breakwater show " + seq + ", which has each failure"
+		return "breakwater show " + seq + ", which has each failure; or breakwater keys release --waits " + keyWord(w.PartitionKey) + " to try it now"
 	case queue.WhyHold:
-		return "breakwater show " + seq + ", which has the answer that put it off"
+		return "breakwater show " + seq + ", which has the answer that put it off; or breakwater keys release --waits " + keyWord(w.PartitionKey) + " to go on now"
 	case queue.WhyLeased:
 		if c.Kind == api.LeaseOfConsumer {
 			return "breakwater leases revoke " + seq + " --owner=" + shellWord(c.Owner) + " --reason WHY, if " + c.Owner + " is gone or hangs"

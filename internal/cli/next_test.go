@@ -113,8 +113,8 @@ func TestAboutCopy(t *testing.T) {
 
 // Who put an exception off has not failed it.
 func TestNextOfWhy_hold(t *testing.T) {
-	w := api.Why{Causes: []api.Cause{{Reason: string(queue.WhyHold), Seq: 3}}}
-	if got := nextOfWhy(&w); got != "breakwater show 3, which has the answer that put it off" {
+	w := api.Why{PartitionKey: "-a b", Causes: []api.Cause{{Reason: string(queue.WhyHold), Seq: 3}}}
+	if got := nextOfWhy(&w); got != "breakwater show 3, which has the answer that put it off; or breakwater keys release --waits -- '-a b' to go on now" {
 		t.Error(got)
 	}
 }

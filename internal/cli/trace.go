@@ -124,6 +124,9 @@ func (t *tracing) record(line []byte) error {
 		}
 		t.holds = t.holds[1:]
 	}
+	if len(t.holds) > 0 && t.holds[0].n == r.N {
+		t.holds = t.holds[1:] // it ended a wait of this exception, and is a record of both
+	}
 	if r.Seq == t.seq && (r.Event == queue.EventDecided || r.Event == queue.EventDiscarded) {
 		t.ended = true
 	}

@@ -240,7 +240,7 @@ func (c *Control) HoldKeys(ctx context.Context, a api.KeysAct) (k api.Keys, err 
 	return k, c.post(ctx, "/v1/keys/hold", a, &k)
 }
 
-// ReleaseKeys undoes HoldKeys and nothing else.
+// ReleaseKeys undoes HoldKeys, and with Waits ends the times that the keys wait for.
 func (c *Control) ReleaseKeys(ctx context.Context, a api.KeysAct) (k api.Keys, err error) {
 	return k, c.post(ctx, "/v1/keys/release", a, &k)
 }

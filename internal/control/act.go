@@ -89,17 +89,30 @@ func (s *Server) reload(x *exchange) error {
 	return x.ok(api.ReloadState{Reloaded: true, File: r.File, Changed: append([]string{}, r.Changed...)})
 }
 
-// holdKeys makes keys wait, releaseKeys undoes that and nothing else.
-func (s *Server) holdKeys(x *exchange) error    { return s.keys(x, s.o.Store.HoldKeys) }
-func (s *Server) releaseKeys(x *exchange) error { return s.keys(x, s.o.Store.ReleaseKeys) }
-
-type keysVerb func(context.Context, queue.Action, []string) ([]queue.ActionResult, error)
-
-func (s *Server) keys(x *exchange, verb keysVerb) error {
+// holdKeys makes keys wait.
+func (s *Server) holdKeys(x *exchange) error {
 	var in api.KeysAct
 	if err := x.body(&in); err != nil {
 		return err
 	}
+	if in.Waits {
+		return usage("waits is for a release")
+	}
+	return s.keys(x, &in, s.o.Store.HoldKeys)
+}
+
+// releaseKeys undoes that, and nothing else unless the body says so.
+func (s *Server) releaseKeys(x *exchange) error {
+	var in api.KeysAct
+	if err := x.body(&in); err != nil {
+		return err
+	}
+	return s.keys(x, &in, s.o.Store.ReleaseKeys)
+}
+
+type keysVerb func(context.Context, queue.Action, []string) ([]queue.ActionResult, error)
+
+func (s *Server) keys(x *exchange, in *api.KeysAct, verb keysVerb) error {
 	if len(in.Keys) == 0 || len(in.Keys) > api.MaxLimit {
 		return usage("keys must list 1 to %d partition keys", api.MaxLimit)
 	}
@@ -112,6 +125,7 @@ func (s *Server) keys(x *exchange, verb keysVerb) error {
 	if err != nil {
 		return err
 	}
+	a.Waits = in.Waits
 	results, err := verb(x.r.Context(), a, in.Keys)
 	if err != nil {
 		return err
@@ -119,6 +133,6 @@ func (s *Server) keys(x *exchange, verb keysVerb) error {
 	doc := api.Keys{}
 	doc.Items, doc.Failed = resultsOf(results)
 	doc.Matched = len(results) - doc.Failed
-	s.tell(x, &a, "keys", doc.Matched)
+	s.tell(x, &a, "keys", doc.Matched, "waits", a.Waits)
 	return x.ok(doc)
 }

@@ -162,9 +162,9 @@ func TestInput_bodies(t *testing.T) {
 		},
 		"/v1/dead-letters/replay": {`{"seqs":[1],"forget":true}`, `{}`, ``},
 		"/v1/keys/hold": {
-			`{"keys":"a"}`, `{"keys":[1]}`, `{"keys":[null,1]}`, `{"keys":["` + strings.Repeat("k", 257) + `"]}`, `{"keys":["a",""]}`, `{}`, `null`,
+			`{"keys":"a"}`, `{"keys":[1]}`, `{"keys":[null,1]}`, `{"keys":["` + strings.Repeat("k", 257) + `"]}`, `{"keys":["a",""]}`, `{}`, `null`, `{"keys":["a"],"waits":true}`,
 		},
-		"/v1/keys/release": {`{"keys":[]}`},
+		"/v1/keys/release": {`{"keys":[]}`, `{"keys":["a"],"waits":1}`, `{"keys":["a"],"wait":true}`},
 		"/v1/leases/revoke": {`{}`, `{"seqs":[]}`, `{"seqs":[-1]}`, `{"seqs":[1],"forget":true}`, `{"seqs":[` + strings.Repeat("1,", 1000) + `1]}`,
 			`{"leases":[]}`, `{"leases":[{"seq":1}]}`, `{"leases":[{"seq":1,"fence":-1}]}`, `{"leases":[{"seq":1,"fence":2,"owner":"ui"}]}`, `{"seqs":[1],"leases":[{"seq":1,"fence":2}]}`},
 		"/v1/audit/verify": {`{"witness":"1"}`, `{"witness":"0:` + strings.Repeat("0", 64) + `"}`, `{"witness":"1:` + strings.Repeat("0", 63) + `"}`,

@@ -73,9 +73,7 @@ func keyOf(k *queue.Key) api.Key {
 	if h := k.Hold; h != nil {
 		row.Hold = &api.KeyHold{By: h.By, Reason: h.Reason, Since: api.Time{Time: h.Since}}
 	}
-	if w := k.Wait; w != nil {
-		row.Wait = &api.KeyWait{Seq: w.Seq, Until: api.Time{Time: w.Until}, Retry: w.Retry, Failed: w.Failed}
-	}
+	row.Wait = waitOf(k.Wait)
 	if h := k.Holder; h != nil {
 		row.Holder = &api.KeyHolder{Owner: h.Owner.Name, Kind: kindOf(h.Owner.Kind == queue.Consumer), Seq: h.Seq, Deadline: api.Time{Time: h.Deadline}}
 		if h.Owner.Kind == queue.Consumer {
@@ -86,6 +84,14 @@ func keyOf(k *queue.Key) api.Key {
 		row.Aside = &api.KeyAside{Owner: a.Owner.Name, Until: api.Time{Time: a.Until}}
 	}
 	return row
+}
+
+// waitOf is a time that a key waits for as the API shows it; nil for none.
+func waitOf(w *queue.KeyWait) *api.KeyWait {
+	if w == nil {
+		return nil
+	}
+	return &api.KeyWait{Seq: w.Seq, Until: api.Time{Time: w.Until}, Retry: w.Retry, Failed: w.Failed}
 }
 
 func kindOf(consumer bool) string {

@@ -58,7 +58,7 @@ func pauseOf(p *queue.Pause) *api.Pause {
 func resultsOf(all []queue.ActionResult) (rows []api.Result, failed int) {
 	rows = make([]api.Result, len(all))
 	for i, r := range all {
-		rows[i] = api.Result{Seq: r.Seq, Key: r.Key, Code: string(r.Code), Error: r.Error}
+		rows[i] = api.Result{Seq: r.Seq, Key: r.Key, Code: string(r.Code), Error: r.Error, Wait: waitOf(r.Wait), Letter: r.Letter}
 		if r.Code != "" {
 			failed++
 		}

@@ -314,6 +314,7 @@ func (d *day) do(s *step) {
 		_, err := d.store.HoldKeys(ctx, op, []string{key})
 		d.must(err)
 	case "free":
+		op.Waits = s.b%2 == 0
 		_, err := d.store.ReleaseKeys(ctx, op, []string{key})
 		d.must(err)
 		d.runner.Wake()

@@ -101,7 +101,8 @@ func (w *world) review() {
 	w.paused = possible(w.paused, now)
 	for _, k := range w.keys {
 		k.held = possible(k.held, now)
-		k.waits = slices.DeleteFunc(k.waits, func(a wait) bool { return !a.until.After(time.Now()) })
+		k.waits = slices.DeleteFunc(k.waits, func(a wait) bool { return !a.until.After(time.Now()) || k.endedSince(&a, now) })
+		k.freed = nil
 		for i := range k.waits {
 			k.waits[i].had = w.hadSince(k, &k.waits[i], w.tick)
 		}
@@ -131,6 +132,7 @@ type seenKey struct {
 	messages []*seen
 	held     []phase
 	waits    []wait
+	freed    []span // calls that ended its waits for a time
 }
 
 // wait is a time before which a key is not handed out: to one owner, who has put it
@@ -258,7 +260,7 @@ func (w *world) checkClaim(m *seen, p *phase, now time.Time) {
 		w.wrong("%s was handed out %v too soon", m.id, m.scheduled.Sub(now))
 	}
 	for _, a := range k.waits {
-		if a.to < p.from && a.until.After(now) && (a.owner == queue.Owner{} || a.owner == p.owner && !w.hadSince(k, &a, p.from)) {
+		if a.to < p.from && a.until.After(now) && !k.endedSince(&a, p.span) && (a.owner == queue.Owner{} || a.owner == p.owner && !w.hadSince(k, &a, p.from)) {
 			w.wrong("%s was handed to %s %v too soon", m.id, p.owner.Name, a.until.Sub(now))
 		}
 	}
@@ -280,6 +282,11 @@ func (w *world) checkClaim(m *seen, p *phase, now time.Time) {
 			w.wrong("%s (place %v) was handed to %s while %s (place %v) of its key was %v", m.id, m.place, p.owner.Name, other.id, other.place, may)
 		}
 	}
+}
+
+// endedSince reports whether an operator may have ended a wait before a call was over.
+func (k *seenKey) endedSince(a *wait, in span) bool {
+	return a.owner == queue.Owner{} && slices.ContainsFunc(k.freed, func(s span) bool { return s.to >= a.from && s.from <= in.to })
 }
 
 // hadSince reports whether a key may have been leased since it was put back, and before
@@ -521,6 +528,9 @@ func (v witness) holds(ctx context.Context, a queue.Action, keys []string,
 		if res[i].Code == "" {
 			k := v.w.key(keys[i])
 			k.held = append(k.held, phase{span: in, is: is})
+			if is == free && a.Waits {
+				k.freed = append(k.freed, in)
+			}
 		}
 	}
 	return res, err

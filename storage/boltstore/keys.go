@@ -126,14 +126,22 @@ func (l *keyLister) describe(k *key) queue.Key {
 		out.Name = l.t.holds[k.hash]
 		out.Hold = l.hold(out.Name)
 	}
-	if w := k.wait; w != nil {
-		out.Wait = &queue.KeyWait{Seq: w.seq, Until: wall(w.until), Retry: !w.wall}
-		if f := l.t.flights[w.seq]; f != nil && !w.wall {
-			out.Wait.Failed = f.failed
-		}
-	}
+	out.Wait = l.waitOf(k)
 	if a := k.aside; a != nil && a.until.After(l.now) {
 		out.Aside = &queue.KeyAside{Owner: a.owner, Until: wall(a.until)}
+	}
+	return out
+}
+
+// waitOf shows the time that a key waits for; nil: none.
+func (x *txn) waitOf(k *key) *queue.KeyWait {
+	w := k.wait
+	if w == nil {
+		return nil
+	}
+	out := &queue.KeyWait{Seq: w.seq, Until: wall(w.until), Retry: !w.wall}
+	if f := x.t.flights[w.seq]; f != nil && !w.wall {
+		out.Failed = f.failed
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,20 +148,43 @@ func (x *txn) holdKey(a *queue.Action, name string) (queue.ActionResult, error) 
 	return res, x.settle(k)
 }
 
-// releaseKey ends one operator's hold, and nothing else that the key waits for.
+// releaseKey ends one operator's hold, and if the action says so the time that the key
+// waits for; never what else it waits for.
 func (x *txn) releaseKey(a *queue.Action, name string) (queue.ActionResult, error) {
 	res := queue.ActionResult{Key: name}
 	k := x.t.keys.get(hashKey(x.t.secret, name))
-	if k == nil || !k.opHold {
-		res.Code, res.Error = queue.CodeNotFound, "no operator holds this key"
+	if k != nil {
+		res.Wait = x.waitOf(k)
+		if len(k.blockers) > 0 {
+			res.Letter = slices.Min(k.blockers)
+		}
+	}
+	ends := a.Waits && res.Wait != nil
+	if k == nil || !k.opHold && !ends {
+		res.Code, res.Error = queue.CodeNotFound, queue.NotHeldText(a)
 		return res, nil
 	}
-	if err := x.b.held.Delete([]byte(name)); err != nil {
-		return res, err
+	r := queue.KeyRecord(queue.EventKeyReleased, name, a)
+	if ends {
+		msg, _, err := x.stored(res.Wait.Seq)
+		if err != nil {
+			return res, err
+		}
+		r = queue.WaitEndedRecord(&msg, res.Wait, a)
 	}
-	x.record(queue.KeyRecord(queue.EventKeyReleased, name, a))
+	x.record(r)
 	x.t.lift(k)
-	k.opHold = false
-	delete(x.t.holds, k.hash)
+	if k.opHold {
+		if err := x.b.held.Delete([]byte(name)); err != nil {
+			return res, err
+		}
+		k.opHold = false
+		delete(x.t.holds, k.hash)
+	}
+	if ends {
+		if err := x.endWait(k); err != nil {
+			return res, err
+		}
+	}
 	return res, x.settle(k)
 }

@@ -249,6 +249,13 @@ func (x *txn) startWait(now time.Time, f *flight, until moment, wall bool) error
 	return nil
 }
 
+// endWait ends the wait of a key before its time. The key must be lifted.
+func (x *txn) endWait(k *key) error {
+	seq := k.wait.seq
+	x.t.waits.end(k)
+	return x.forgetWait(seq)
+}
+
 // forgetWait removes a wait from the flight that stores it.
 func (x *txn) forgetWait(seq uint64) error {
 	f := x.t.flights[seq]

@@ -257,6 +257,7 @@ func (d *driver) operate() error {
 	case 0:
 		_, err = d.h.store.HoldKeys(d.ctx, a, []string{key})
 	case 1:
+		a.Waits = rapid.Bool().Draw(d.T, "waits")
 		_, err = d.h.store.ReleaseKeys(d.ctx, a, []string{key})
 	case 2:
 		err = d.replay(a, 2)

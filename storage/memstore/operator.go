@@ -47,19 +47,35 @@ func (s *Store) HoldKeys(ctx context.Context, a queue.Action, keys []string) ([]
 	})
 }
 
-// ReleaseKeys undoes HoldKeys and nothing else.
+// ReleaseKeys undoes HoldKeys, and if the action says so ends the times that the keys
+// wait for.
 func (s *Store) ReleaseKeys(ctx context.Context, a queue.Action, keys []string) ([]queue.ActionResult, error) {
 	return act(ctx, s, keys, func(name string) queue.ActionResult {
 		name = strings.Clone(name)
-		k := s.keys[name]
-		if k == nil || k.held == nil {
-			return queue.ActionResult{Key: name, Code: queue.CodeNotFound, Error: "no operator holds this key"}
+		res, k := queue.ActionResult{Key: name}, s.keys[name]
+		if k != nil {
+			shown := s.describe(name, a.Now)
+			if res.Wait = shown.Wait; shown.Letter != nil {
+				res.Letter = shown.Letter.Seq
+			}
 		}
-		k.held = nil
-		s.holds--
-		s.record(queue.KeyRecord(queue.EventKeyReleased, name, &a))
+		ends := a.Waits && res.Wait != nil
+		if k == nil || k.held == nil && !ends {
+			res.Code, res.Error = queue.CodeNotFound, queue.NotHeldText(&a)
+			return res
+		}
+		r := queue.KeyRecord(queue.EventKeyReleased, name, &a)
+		if ends {
+			r = queue.WaitEndedRecord(&s.open[k.wait.seq].Stored, res.Wait, &a)
+			k.wait = nil
+		}
+		s.record(r)
+		if k.held != nil {
+			k.held = nil
+			s.holds--
+		}
 		s.file(name)
-		return queue.ActionResult{Key: name}
+		return res
 	})
 }
 

@@ -64,6 +64,7 @@ type traced struct {
 	delivery  int    // the number of the present or last one
 	counted   int    // deliveries that count so far
 	failed    int
+	waits     bool // it was put back until a time, and not handed out since
 	decisions int
 	settled   uint64 // the record that ended it
 	edits     int
@@ -122,8 +123,11 @@ func (p *picture) play(r *queue.Record) {
 		p.require(!p.key(r.PartitionKey).held, r, "the key was held already")
 		p.key(r.PartitionKey).held = true
 	case queue.EventKeyReleased:
-		p.require(p.key(r.PartitionKey).held, r, "the key was not held")
+		p.require(p.key(r.PartitionKey).held || r.Seq != 0, r, "the key was not held")
 		p.key(r.PartitionKey).held = false
+		if r.Seq != 0 {
+			p.ofMessage(r)
+		}
 	case queue.EventDuplicateSkipped:
 		for _, seq := range r.Seqs {
 			p.require(p.messages[seq] != nil, r, "names seq %d, which was never given", seq)
@@ -225,6 +229,10 @@ func (p *picture) ofMessage(r *queue.Record) {
 		p.due(r, m)
 	case queue.EventDispatched:
 		p.dispatch(r, m)
+	case queue.EventKeyReleased:
+		p.require(m.state == placed && m.waits, r, "its key did not wait for it")
+		p.require(!r.Until.IsZero() && (r.FailedAttempts == 0 || r.FailedAttempts == m.failed), r, "does not say which wait ended")
+		m.waits = false
 	case queue.EventDeadLettered:
 		p.require(m.state == leased || m.state == placed, r, "it was not open")
 		m.state = dead
@@ -280,6 +288,7 @@ func (p *picture) dispatch(r *queue.Record, m *traced) {
 	p.require(r.Delivery == m.counted+1, r, "is delivery %d after %d that count", r.Delivery, m.counted)
 	m.state, m.owner, m.delivery, m.leased = leased, r.Worker, r.Delivery, r.N
 	m.counted++
+	m.waits = false
 	p.nothingBefore(r, m)
 	for _, o := range p.key(r.PartitionKey).messages {
 		p.require(o.state != leased || o.owner == m.owner, r, "its key is leased to %s", o.owner)
@@ -326,5 +335,6 @@ func (p *picture) answer(r *queue.Record, m *traced) {
 	default:
 		p.broken(r, "is no event of a lease")
 	}
+	m.waits = !r.Until.IsZero()
 	m.state = placed
 }

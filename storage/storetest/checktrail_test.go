@@ -38,6 +38,7 @@ func at(seq uint64, n uint32) func(*queue.Record) {
 }
 func counts(n int) func(*queue.Record)   { return func(r *queue.Record) { r.Unanswered = n } }
 func failures(n int) func(*queue.Record) { return func(r *queue.Record) { r.FailedAttempts = n } }
+func waits(r *queue.Record)              { r.Until = r.TS.Add(time.Hour) }
 func forgotten(r *queue.Record)          { r.Note = "its idempotency key may be used again" }
 
 // The events in short.
@@ -80,6 +81,11 @@ func TestCheckTrail(t *testing.T) {
 		"a scheduled message behind what came before it fell due": {
 			rec(accepted, 1, later), rec(accepted, 2), rec(queue.EventDue, 1, at(2, 1)), rec(accepted, 3),
 			rec(dispatched, 2, by("w", 1)), rec(dispatched, 1, by("w", 1)), rec(dispatched, 3, by("w", 1)),
+		},
+		"waits that an operator ended": {
+			rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(retried, 1, by("w", 1), failures(1), waits), rec(queue.EventKeyHeld, 0, key("A")),
+			rec(queue.EventKeyReleased, 1, waits, failures(1)), rec(dispatched, 1, by("w", 2)), rec(queue.EventHeld, 1, by("w", 2), waits),
+			rec(queue.EventKeyReleased, 1, waits), rec(dispatched, 1, by("w", 2)),
 		},
 		"a quarantined line that is let in": {
 			rec(quarantined, 1, code(queue.CodePoison)), rec(replayed, 1), rec(accepted, 1), rec(dispatched, 1, by("w", 1)),
@@ -164,7 +170,19 @@ var brokenTrails = map[string][]queue.Record{
 	"resumed though nothing paused":   {{Event: queue.EventResumed, TS: time.Unix(1000, 0)}},
 	"a key held twice":                {rec(queue.EventKeyHeld, 0, key("A")), rec(queue.EventKeyHeld, 0, key("A"))},
 	"a key released that is not held": {rec(queue.EventKeyReleased, 0, key("A"))},
-	"a record under another name":     {rec(accepted, 1), rec(dispatched, 1, by("w", 1), func(r *queue.Record) { r.TraceID = "other" })},
+	"a wait ended that never began":   {rec(accepted, 1), rec(queue.EventKeyReleased, 1, waits)},
+	"a wait ended of what is leased": {
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(retried, 1, by("w", 1), failures(1), waits), rec(dispatched, 1, by("w", 2)),
+		rec(queue.EventKeyReleased, 1, waits),
+	},
+	"a wait ended twice": {
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(queue.EventHeld, 1, by("w", 1), waits),
+		rec(queue.EventKeyReleased, 1, waits), rec(queue.EventKeyReleased, 1, waits),
+	},
+	"a wait ended, nobody knows which": {
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(queue.EventHeld, 1, by("w", 1), waits), rec(queue.EventKeyReleased, 1),
+	},
+	"a record under another name": {rec(accepted, 1), rec(dispatched, 1, by("w", 1), func(r *queue.Record) { r.TraceID = "other" })},
 }
 
 // trimmedTrail is a trail of which the first five records are trimmed, with what change

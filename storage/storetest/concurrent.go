@@ -168,6 +168,7 @@ func (c *caller) act() (err error) {
 			_, err = c.store.HoldKeys(c.ctx, a, []string{key})
 		}
 	case 11:
+		a.Waits = c.die.IntN(2) == 0
 		if _, err = c.store.ReleaseKeys(c.ctx, a, keys); err == nil {
 			err = c.bringBack(a)
 		}

@@ -55,3 +55,17 @@ const doorLife = `
 {"n":8,"ts":"2026-03-02T09:00:00.000000Z","event":"PAUSED","by":"olga","reason":"close","peer":{"uid":0,"gid":0,"pid":5}}
 {"n":9,"ts":"2026-03-02T09:00:00.000000Z","event":"RESUMED","by":"olga","reason":"open","peer":{"uid":0,"gid":0,"pid":5}}
 `
+
+// waitedLife: an operator ends a hold of the key and a backoff in one, then a hold that
+// a person asked for.
+const waitedLife = `
+{"n":1,"ts":"2026-03-02T09:00:00.000000Z","event":"STARTED","detail":{"version":"1.2.3","clean":true,"gave_back":0,"kept":0}}
+{"n":2,"ts":"2026-03-02T09:00:00.000000Z","event":"ACCEPTED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","idempotency_key":"k1","ledger_entity":"E-A","line_sha256":"b18d47d90804a13bb83d701781cc418857dd4e3368fc416ad4e3977d055985b1","line_bytes":140,"route":"ROUTE_REVIEW","peer":{"uid":1000,"gid":1000,"pid":77}}
+{"n":3,"ts":"2026-03-02T09:00:00.000000Z","event":"DISPATCHED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"w-1","route":"ROUTE_REVIEW","delivery":1,"deadline":"2026-03-02T09:00:30.000000Z"}
+{"n":4,"ts":"2026-03-02T09:00:00.000000Z","event":"RETRIED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"w-1","route":"ROUTE_REVIEW","reason":"it failed","delivery":1,"failed_attempts":1,"until":"2026-03-02T09:00:00.500000Z"}
+{"n":5,"ts":"2026-03-02T09:00:00.000000Z","event":"KEY_HELD","partition_key":"A","by":"olga","reason":"look","peer":{"uid":0,"gid":0,"pid":5}}
+{"n":6,"ts":"2026-03-02T09:00:00.000000Z","event":"KEY_RELEASED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","by":"olga","reason":"the ledger is back","failed_attempts":1,"until":"2026-03-02T09:00:00.500000Z","peer":{"uid":0,"gid":0,"pid":5}}
+{"n":7,"ts":"2026-03-02T09:00:00.000000Z","event":"DISPATCHED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"ui","route":"ROUTE_REVIEW","delivery":2,"deadline":"2026-03-02T09:00:30.000000Z"}
+{"n":8,"ts":"2026-03-02T09:00:00.000000Z","event":"HELD","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","worker":"ui","route":"ROUTE_REVIEW","by":"bob","reason":"a slip","delivery":2,"until":"2027-03-02T09:00:00.000000Z"}
+{"n":9,"ts":"2026-03-02T09:00:00.000000Z","event":"KEY_RELEASED","seq":1,"trace_id":"t-k1","source_hash":"4ec1fc2ef73f8aab420f365ac9c089d9f478ad8fa611707f9cba2b188813680c","match_decision":"PARTIAL","partition_key":"A","variance_amount":"-1042.37","by":"olga","reason":"bob meant hours","until":"2027-03-02T09:00:00.000000Z","peer":{"uid":0,"gid":0,"pid":5}}
+`

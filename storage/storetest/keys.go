@@ -382,15 +382,20 @@ func plainKey(k queue.Key) queue.Key {
 	if h := k.Hold; h != nil {
 		k.Hold = &queue.KeyHold{By: h.By, Reason: h.Reason, Since: wall(h.Since)}
 	}
-	if w := k.Wait; w != nil {
-		wait := *w
-		wait.Until = wall(w.Until)
-		k.Wait = &wait
-	}
+	k.Wait = plainWait(k.Wait)
 	if a := k.Aside; a != nil {
 		k.Aside = &queue.KeyAside{Owner: a.Owner, Until: wall(a.Until)}
 	}
 	return k
+}
+
+func plainWait(w *queue.KeyWait) *queue.KeyWait {
+	if w == nil {
+		return nil
+	}
+	wait := *w
+	wait.Until = wall(w.Until)
+	return &wait
 }
 
 func plainStanding(st queue.Standing) queue.Standing {

@@ -48,6 +48,17 @@ var lifePromises = []promise{
 		w.crash()
 		w.life(putBackLife)
 	}},
+	{"of_a_message_whose_waits_an_operator_ends", func(w *world) {
+		w.given("k1@A")
+		w.fail(worker("w-1"), w.take(worker("w-1"), "k1")[0])
+		w.done(w.store.HoldKeys(w.ctx, w.operator("look"), []string{"A"}))
+		w.done(w.release("the ledger is back", "A"))
+		hold := w.answer(w.take(consumer("ui"), "k1")[0], consumer("ui"), queue.Hold)
+		hold.Until, hold.Reason, hold.By = w.now().Add(24*365*time.Hour), "a slip", "bob"
+		w.applied(hold)
+		w.done(w.release("bob meant hours", "A"))
+		w.life(waitedLife)
+	}},
 	{"of_lines_from_the_door", func(w *world) {
 		w.admit("k1@A", "k1@A", "k1@A currency=EUR", `!{"idempotency_key":"k2","trace_id":"tr\u0001"}`)
 		w.done(w.store.HoldKeys(w.ctx, w.operator("look"), []string{"A"}))

@@ -97,6 +97,84 @@ var operatorPromises = []promise{
 		w.take(worker("w"), "a1")
 		w.states("b2 held")
 	}},
+	{"a_release_that_says_so_ends_the_time_that_a_key_waits_for", func(w *world) {
+		w.given("a1@A", "a2@A", "b1@B", "c1@C", "d1@D")
+		ds := w.take(worker("w"), "a1 b1 c1 d1")
+		until := w.hold(worker("w"), ds[0], 10*365*24*time.Hour)
+		delay := w.fail(worker("w"), ds[1]).Delay
+		w.fail(worker("w"), ds[2])
+		mark := w.mark()
+		res, err := w.store.ReleaseKeys(w.ctx, w.operator("a slip"), []string{"A", "B", "D", "X"}) // as ever
+		equal(w, "codes", w.codes(res, err), []queue.Code{queue.CodeNotFound, queue.CodeNotFound, queue.CodeNotFound, queue.CodeNotFound})
+		waits := []*queue.KeyWait{{Seq: 1, Until: wall(until)}, {Seq: 3, Until: wall(w.now().Add(delay)), Retry: true, Failed: 1}, nil, nil}
+		equal(w, "what they wait for", waitsOf(res), waits)
+		w.since(mark)
+
+		res, err = w.release("a slip", "A", "B", "D", "X", "A")
+		equal(w, "codes", w.codes(res, err), []queue.Code{"", "", queue.CodeNotFound, queue.CodeNotFound, queue.CodeNotFound})
+		equal(w, "what they have waited for", waitsOf(res), append(waits, nil))
+		w.since(mark, "KEY_RELEASED a1", "KEY_RELEASED b1")
+		r := w.records(queue.TrailQuery{AfterN: mark})
+		equal(w, "of a hold", [5]any{r[0].By, r[0].Reason, r[0].Until.Equal(wall(until)), r[0].PartitionKey, r[0].TraceID}, [5]any{"olga", "a slip", true, "A", "t-a1"})
+		equal(w, "of a retry", [2]any{r[1].Until.Equal(wall(w.now().Add(delay))), r[1].FailedAttempts}, [2]any{true, 1})
+		w.states("a1 ready", "a2 ready", "b1 ready", "c1 held")
+		equal(w, "counters", [2]int{w.see("b1").Deliveries, w.see("b1").FailedAttempts}, [2]int{1, 1})
+		w.crash() // it does not come back
+		w.states("a1 ready", "a2 ready", "b1 ready")
+		w.takeRun(worker("w"), "a1 a2 b1 d1")
+	}},
+	{"a_release_of_a_hold_says_what_the_key_waits_for_besides", func(w *world) {
+		w.given("a1@A", "b1@B", "b2@B")
+		ds := w.take(worker("w"), "a1 b1")
+		until := w.hold(worker("w"), ds[0], time.Hour)
+		w.reject(worker("w"), ds[1])
+		w.done(w.store.HoldKeys(w.ctx, w.operator(""), []string{"A", "B"}))
+		mark := w.mark()
+		res, err := w.store.ReleaseKeys(w.ctx, w.operator("seen"), []string{"A", "B"})
+		equal(w, "codes", w.codes(res, err), []queue.Code{"", ""})
+		equal(w, "times", waitsOf(res), []*queue.KeyWait{{Seq: 1, Until: wall(until)}, nil})
+		equal(w, "letters", [2]uint64{res[0].Letter, res[1].Letter}, [2]uint64{0, 2})
+		w.since(mark, "KEY_RELEASED A", "KEY_RELEASED B")
+		w.take(worker("w"), "") // they wait on
+	}},
+	{"a_release_that_says_so_ends_a_hold_and_a_wait_in_one", func(w *world) {
+		w.given("a1@A")
+		w.hold(worker("w"), w.take(worker("w"), "a1")[0], time.Hour)
+		w.done(w.store.HoldKeys(w.ctx, w.operator(""), []string{"A", "X"}))
+		mark := w.mark()
+		w.done(w.release("all of it", "A", "X"))
+		w.since(mark, "KEY_RELEASED a1", "KEY_RELEASED X")
+		equal(w, "held by operators", w.status().OperatorHolds, 0)
+		w.crash()
+		w.take(worker("w"), "a1")
+	}},
+	{"a_release_never_undoes_a_dead_letter", func(w *world) {
+		w.given("a1@A", "a2@A", "a3@A")
+		ask := wants(worker("w"))
+		ask.PerKey = 2
+		ds := w.takeWant(ask, "a1 a2")
+		w.reject(worker("w"), ds[1])
+		w.hold(worker("w"), ds[0], time.Hour)
+		res, err := w.release("", "A")
+		equal(w, "codes", w.codes(res, err), []queue.Code{""})
+		equal(w, "it says so", res[0].Letter, 2)
+		keysAre(w, 0, "A blocked 2")
+		w.take(worker("w"), "")
+		equal(w, "again", w.codes(w.release("", "A")), []queue.Code{queue.CodeNotFound})
+		w.done(w.store.Replay(w.ctx, w.operator(""), []uint64{2}))
+		w.takeRun(worker("w"), "a1 a2 a3")
+	}},
+	{"a_wait_may_be_ended_while_an_earlier_message_of_its_key_is_out", func(w *world) {
+		w.given("a1@A", "a2@A")
+		ask := wants(worker("w"))
+		ask.PerKey = 2
+		ds := w.takeWant(ask, "a1 a2")
+		w.hold(worker("w"), ds[1], time.Hour)
+		w.done(w.release("", "A"))
+		keysAre(w, 0, "A busy 2")
+		w.ack(worker("w"), ds[0])
+		w.take(worker("w"), "a2")
+	}},
 	{"a_hold_outlasts_every_other_reason_to_wait", func(w *world) {
 		w.given("a1@A")
 		w.fail(worker("w"), w.take(worker("w"), "a1")[0])
@@ -162,4 +240,24 @@ var operatorPromises = []promise{
 		w.ok(w.store.Probe(w.ctx), "probe")
 		w.since(mark)
 	}},
+}
+
+// hold puts a delivery on hold for a length of time, and returns until when.
+func (w *world) hold(o queue.Owner, d queue.Delivery, length time.Duration) time.Time {
+	w.Helper()
+	a := w.answer(d, o, queue.Hold)
+	a.Until = w.now().Add(length)
+	w.applied(a)
+	return a.Until
+}
+
+// release releases keys, and ends the times that they wait for.
+func (w *world) release(reason string, keys ...string) ([]queue.ActionResult, error) {
+	a := w.operator(reason)
+	a.Waits = true
+	return w.store.ReleaseKeys(w.ctx, a, keys)
+}
+
+func waitsOf(res []queue.ActionResult) []*queue.KeyWait {
+	return each(res, func(r queue.ActionResult) *queue.KeyWait { return plainWait(r.Wait) })
 }

@@ -67,6 +67,7 @@ func plainResult(a queue.ActionResult) queue.ActionResult {
 	if a.Error = ""; a.Waits != "" {
 		a.Waits = "said in words"
 	}
+	a.Wait = plainWait(a.Wait)
 	return a
 }
 

@@ -389,7 +389,8 @@ func (m *machine) stepKeys(c *choices) {
 	m.Helper()
 	names := []string{of(c, keys...), of(c, keys...)}[:1+c.below(2)]
 	hold, a := c.oneIn(3), m.action()
-	m.Logf("  hold %v: %s", hold, names)
+	a.Waits = c.oneIn(3) // which says nothing to a hold
+	m.Logf("  hold %v, waits %v: %s", hold, a.Waits, names)
 	all(m, "hold or release keys", func(s queue.Store) ([]queue.ActionResult, error) {
 		if hold {
 			return s.HoldKeys(m.ctx, a, names)

@@ -118,6 +118,10 @@ type Result struct {
 	Place  string `json:"place,omitzero"`  // where it is, or would be, put back; absent: it is scheduled
 	Behind uint64 `json:"behind,omitzero"` // the letter of its key that was refused before it
 	Waits  string `json:"waits,omitzero"`  // dry run: what it would wait for, in words
+
+	// Of releases of keys.
+	Wait   *KeyWait `json:"wait,omitempty"`       // the time that the key waits for; with waits, the one that is over
+	Letter uint64   `json:"dead_letter,omitzero"` // that the key goes on waiting for
 }
 
 // KeysAct is the body of hold and release.
@@ -125,6 +129,7 @@ type KeysAct struct {
 	Keys   []string `json:"keys"` // partition keys
 	By     string   `json:"by,omitzero"`
 	Reason string   `json:"reason,omitzero"`
+	Waits  bool     `json:"waits,omitzero"` // release: end the times that the keys wait for, too
 }
 
 // Keys is the answer to hold and release.
