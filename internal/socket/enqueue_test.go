@@ -73,9 +73,7 @@ func (d *door) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submis
 		lines = lines[n:]
 		select {
 		case l := <-d.room:
-			d.mu.Lock()
-			d.limits = l
-			d.mu.Unlock()
+			d.limit(l)
 		case <-d.stop:
 			refused := slices.Repeat([]queue.Receipt{{Status: queue.Rejected, Code: queue.CodeDraining, Error: "..."}}, len(lines))
 			answered(refused, res.Head)
@@ -85,11 +83,22 @@ func (d *door) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submis
 	return d.err
 }
 
+func (d *door) Refuse(ctx context.Context, peer queue.Peer, lines []queue.Submission, why queue.Saturation) (queue.AdmitResult, error) {
+	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Lines: lines, Refuse: why})
+}
+
 func (d *door) admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
 	d.mu.Lock()
 	limits := d.limits
 	d.mu.Unlock()
 	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Limits: limits, Lines: lines})
+}
+
+// limit puts other limits into force.
+func (d *door) limit(l queue.Limits) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.limits = l
 }
 
 func (d *door) stored(t testing.TB) uint64 {

@@ -25,10 +25,11 @@ type producer struct {
 	batches  chan *judgedBatch // from read to store, in order; closed at the end of lines
 
 	// Of the goroutine that stores.
-	count  tally
-	head   queue.Head
-	stored bool // head is of an answer
-	broken bool // nobody knows what was stored: nothing is answered any more
+	count   tally
+	head    queue.Head
+	stored  bool     // head is of an answer
+	broken  bool     // nobody knows what was stored: nothing is answered any more
+	refused *refusal // nothing more is stored until its line comes again; nil: there is none
 }
 
 // judgedBatch is a batch of lines that the gates have looked at.
