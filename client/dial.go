@@ -19,7 +19,8 @@ const (
 
 // Codes of the server that mean something here.
 const (
-	codeSaturated = "QUEUE_SATURATED"
+	codeSaturated  = "QUEUE_SATURATED"
+	codeIncomplete = "INCOMPLETE_LINE"
 )
 
 // ErrLost: the connection could not be had, or not be had again.

@@ -140,6 +140,16 @@ func (s *server) down() {
 	s.ended.Wait()
 }
 
+// drain stops the server as SIGTERM does: what is on its way is answered before the
+// connections end.
+func (s *server) drain() {
+	s.runner.Drain()
+	s.close()
+	s.stop()
+	s.ended.Wait()
+	s.down()
+}
+
 // cut ends every connection, as a crash does; the server goes on.
 func (s *server) cut() {
 	s.down()

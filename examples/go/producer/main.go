@@ -10,6 +10,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -41,9 +42,16 @@ func main() {
 	fmt.Fprintf(os.Stderr, "producer: %+v\n", result.Counts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "producer:", err)
-		os.Exit(1)
+		if result.Next != nil {
+			fmt.Fprintln(os.Stderr, "producer: go on from", result.Next)
+		}
 	}
-	if result.Rejected > 0 { // stored nowhere: send them again
+	switch {
+	case errors.Is(err, client.ErrRejected): // stored nowhere, and it has waited long enough
+		os.Exit(4)
+	case err != nil:
+		os.Exit(1)
+	case result.Rejected > 0: // the last line is cut off
 		os.Exit(4)
 	}
 }
