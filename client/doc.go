@@ -13,7 +13,7 @@
 // "accepted" and "duplicate" mean that the exception is on the server's disk. A lost
 // connection is made again and what has no receipt is sent again; the server knows it by
 // its idempotency key, so that nothing is stored twice. What is rejected is sent again, too,
-// before anything behind it: the order of the lines is kept.
+// before anything more is: the order of the lines is kept.
 //
 // # Working
 //

@@ -3,12 +3,9 @@ package client
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"breakwater/queue"
-	"breakwater/queue/dispatch"
 )
 
 // oneKey is a file of n exceptions of one partition key.
@@ -66,36 +63,6 @@ func TestProducer_keeps_the_order(t *testing.T) {
 		if err != nil || res.Accepted+res.Duplicate != n || res.Rejected != 0 || res.Duplicate > res.Resent {
 			t.Errorf("%+v, %v", res, err)
 		}
-		s.inOrder(n)
-	})
-	t.Run("while a full server makes room as fast as it can", func(t *testing.T) {
-		s := newServer(t)
-		const n, step = 2400, 600
-		settings := dispatch.Settings{Prefetch: 1, Lease: s.lease, RejectWhenFull: true, Limits: queue.Limits{MaxBacklog: step}}
-		s.runner.Configure(settings)
-		var waited atomic.Int32
-		p := Producer{Path: s.enqueue(), Waiting: func(error, time.Duration) { waited.Add(1) }}
-		ended := make(chan struct{})
-		go func() { // there is room again while lines are still on their way
-			for limit := int64(step); limit < n; {
-				select {
-				case <-ended:
-					return
-				default:
-				}
-				if st := s.status(); st.Backlog() == limit {
-					limit += step
-					settings.Limits.MaxBacklog = limit
-					s.runner.Configure(settings)
-				}
-			}
-		}()
-		res, err := p.Send(t.Context(), strings.NewReader(oneKey(n)))
-		close(ended)
-		if err != nil || res.Accepted != n || res.Rejected != 0 {
-			t.Errorf("%+v, %v", res, err)
-		}
-		t.Logf("it waited %d times", waited.Load())
 		s.inOrder(n)
 	})
 }

@@ -132,7 +132,8 @@ type run struct {
 // A line that the server rejects, as it is full (with on_saturated = "reject"), stops or has
 // no room on its disk, is taken like a lost connection: nothing behind it is sent, it waits
 // (as long as the server asks for, at most 5 s), connects again, and goes on from that
-// line. So the order of the input is the order in which it is stored.
+// line. So the order of the input is the order in which it is stored. Only with
+// on_saturated = "reject" may lines that were on their way behind it have found room before.
 //
 // It gives up when 20 connections in a row, over some 76 s, have settled no line; after
 // some 6 s if nobody ever listened. The Result is valid also with an error: ErrRejected if

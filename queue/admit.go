@@ -28,9 +28,6 @@ type AdmitRequest struct {
 	Peer   Peer
 	Limits Limits
 	Lines  []Submission
-	// Refuse is the limit that has refused a line of the same producer before these; ""
-	// if none has. Nothing of them is stored then, as it would overtake.
-	Refuse Saturation
 }
 
 // AdmitResult has one receipt per line, and the head of the trail after the

@@ -37,7 +37,7 @@ type Store interface {
 	// Admit stores new messages and quarantined lines, answers duplicates, and
 	// keeps conflicts as dead letters. After the first line that a limit refuses,
 	// every later line of the request that would be stored is refused too: taking
-	// it would overtake. With Refuse given, that begins with the first line.
+	// it would overtake.
 	Admit(ctx context.Context, r AdmitRequest) (AdmitResult, error)
 
 	// Claim leases messages to owners: at most Max each, at most PerKey of a key,

@@ -339,11 +339,6 @@ func (i intake) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submi
 	return i.runner.Stream(ctx, peer, lines, answered)
 }
 
-// Refuse answers lines behind a refused one; see [dispatch.Runner.Refuse].
-func (i intake) Refuse(ctx context.Context, peer queue.Peer, lines []queue.Submission, why queue.Saturation) (queue.AdmitResult, error) {
-	return i.runner.Refuse(ctx, peer, lines, why)
-}
-
 // Head returns the trail's head, for the end line.
 func (i intake) Head(ctx context.Context) (queue.Head, error) { return i.store.Head(ctx) }
 

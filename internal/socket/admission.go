@@ -19,7 +19,6 @@ type admission struct {
 
 	request []queue.Submission // the lines that the store is asked for,
 	asked   []*judgedLine      // and the same lines here
-	noted   int                // how many of them have their receipt
 }
 
 // store has the lines stored and their receipts sent, batch by batch; then the end.
@@ -65,36 +64,39 @@ func (a *admission) admit() {
 		}
 	}
 	a.answer()
-	// The drain must not take their turn from lines that were read before it.
-	ctx := context.WithoutCancel(a.drain)
-	behind := a.behind()
-	err := a.refuse(ctx, behind)
-	if err == nil && behind < len(a.request) {
-		a.refused = nil // there was none, or its line has come again
-		err = a.server.intake.Stream(ctx, a.peer, a.request[behind:], a.note)
+	if len(a.asked) == 0 {
+		return
 	}
-	if err == nil && a.noted < len(a.asked) {
+	if a.drained != nil {
+		for _, l := range a.asked {
+			l.receipt, l.pending = *a.drained, false
+		}
+		a.answer()
+		return
+	}
+	next := 0
+	// The drain must not take their turn from lines that were read before it.
+	err := a.server.intake.Stream(context.WithoutCancel(a.drain), a.peer, a.request,
+		func(receipts []queue.Receipt, head queue.Head) {
+			for i := range receipts {
+				a.asked[next].receipt, a.asked[next].pending = receipts[i], false
+				next++
+				if receipts[i].Code == queue.CodeDraining {
+					drained := receipts[i]
+					a.drained = &drained
+				}
+			}
+			if head.Block > 0 { // none comes with lines that were refused for want of a disk
+				a.head, a.stored = head, true
+			}
+			a.answer()
+		})
+	if err == nil && next < len(a.asked) {
 		err = errors.New("the store has not answered every line")
 	}
 	if err != nil {
 		a.breakOff(err)
 	}
-}
-
-// note takes the receipts of the next lines that the store was asked for.
-func (a *admission) note(receipts []queue.Receipt, head queue.Head) {
-	for i := range receipts {
-		l := a.asked[a.noted]
-		a.noted++
-		l.receipt, l.pending = receipts[i], false
-		if l.receipt.Status == queue.Rejected {
-			a.rejected(l)
-		}
-	}
-	if head.Block > 0 { // none comes with lines that were refused for want of a disk
-		a.head, a.stored = head, true
-	}
-	a.answer()
 }
 
 // answer sends the receipts up to the first line that has none.
@@ -135,7 +137,7 @@ func (a *admission) finish() {
 	clear(a.request)
 	clear(a.asked)
 	a.batches, a.lines, a.sent = a.batches[:0], a.lines[:0], 0
-	a.request, a.asked, a.noted = a.request[:0], a.asked[:0], 0
+	a.request, a.asked = a.request[:0], a.asked[:0]
 }
 
 // end returns the line that closes the connection, or nil if there is nothing to say.

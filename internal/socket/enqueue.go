@@ -42,11 +42,6 @@ type Intake interface {
 	// what became of the rest. It keeps nothing of lines.
 	Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission, answered func([]queue.Receipt, queue.Head)) error
 
-	// Refuse answers lines that come behind one of the same producer that was refused
-	// for want of room: those that are known, like Stream; it stores nothing, and waits
-	// for nothing.
-	Refuse(ctx context.Context, peer queue.Peer, lines []queue.Submission, why queue.Saturation) (queue.AdmitResult, error)
-
 	// Head returns the trail's present head.
 	Head(ctx context.Context) (queue.Head, error)
 }

@@ -28,10 +28,6 @@ func (a *acceptAll) Stream(_ context.Context, _ queue.Peer, lines []queue.Submis
 	return nil
 }
 
-func (a *acceptAll) Refuse(context.Context, queue.Peer, []queue.Submission, queue.Saturation) (queue.AdmitResult, error) {
-	panic("nothing was rejected")
-}
-
 func (a *acceptAll) Head(context.Context) (queue.Head, error) { return queue.Head{}, nil }
 
 // BenchmarkEnqueue sends lines of 350 bytes over one real socket and reads their

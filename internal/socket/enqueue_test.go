@@ -73,7 +73,9 @@ func (d *door) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submis
 		lines = lines[n:]
 		select {
 		case l := <-d.room:
-			d.limit(l)
+			d.mu.Lock()
+			d.limits = l
+			d.mu.Unlock()
 		case <-d.stop:
 			refused := slices.Repeat([]queue.Receipt{{Status: queue.Rejected, Code: queue.CodeDraining, Error: "..."}}, len(lines))
 			answered(refused, res.Head)
@@ -83,22 +85,11 @@ func (d *door) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submis
 	return d.err
 }
 
-func (d *door) Refuse(ctx context.Context, peer queue.Peer, lines []queue.Submission, why queue.Saturation) (queue.AdmitResult, error) {
-	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Lines: lines, Refuse: why})
-}
-
 func (d *door) admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
 	d.mu.Lock()
 	limits := d.limits
 	d.mu.Unlock()
 	return d.Store.Admit(ctx, queue.AdmitRequest{Now: time.Now(), Peer: peer, Limits: limits, Lines: lines})
-}
-
-// limit puts other limits into force.
-func (d *door) limit(l queue.Limits) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.limits = l
 }
 
 func (d *door) stored(t testing.TB) uint64 {
@@ -400,6 +391,26 @@ func TestEnqueueDrain(t *testing.T) {
 		}
 		if got := c.next(t); !strings.HasPrefix(got, `{"event":"end","lines":3,"accepted":1,"duplicate":0,"conflict":0,"quarantined":0,"rejected":2,`) {
 			t.Errorf("got %s", got)
+		}
+		if n := d.stored(t); n != 1 {
+			t.Errorf("%d stored", n)
+		}
+	})
+	t.Run("what was read before it and comes behind a rejected line is rejected", func(t *testing.T) {
+		d := newDoor(t)
+		d.full, d.limits.MaxBacklog = true, 1
+		c, _ := enqueue(t, d, EnqueueOptions{})
+		c.send(t, messages(1, 2))
+		c.next(t)
+		close(d.stop)
+		d.mu.Lock()
+		d.limits = queue.Limits{} // there would be room
+		d.mu.Unlock()
+		c.send(t, messages(3, 4))
+		for i := 2; i <= 4; i++ {
+			if got := c.next(t); !strings.HasPrefix(got, fmt.Sprintf(`{"line":%d,"status":"rejected","code":"DRAINING","error":"`, i)) {
+				t.Errorf("got %s", got)
+			}
 		}
 		if n := d.stored(t); n != 1 {
 			t.Errorf("%d stored", n)

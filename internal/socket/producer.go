@@ -27,9 +27,9 @@ type producer struct {
 	// Of the goroutine that stores.
 	count   tally
 	head    queue.Head
-	stored  bool     // head is of an answer
-	broken  bool     // nobody knows what was stored: nothing is answered any more
-	refused *refusal // nothing more is stored until its line comes again; nil: there is none
+	stored  bool           // head is of an answer
+	broken  bool           // nobody knows what was stored: nothing is answered any more
+	drained *queue.Receipt // of the line that a drain has rejected: what comes behind would overtake it when it is sent again
 }
 
 // judgedBatch is a batch of lines that the gates have looked at.

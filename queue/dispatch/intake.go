@@ -78,13 +78,6 @@ func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Subm
 	}
 }
 
-// Refuse answers lines of a producer that come behind one of its lines which was refused
-// for the given reason: what is known is answered, nothing is stored, and nothing waits.
-// The error is that of [Runner.Submit].
-func (r *Runner) Refuse(ctx context.Context, peer queue.Peer, lines []queue.Submission, why queue.Saturation) (queue.AdmitResult, error) {
-	return r.admit(ctx, peer, lines, why)
-}
-
 // nowMeets notes that a producer waits at a limit, and returns which.
 func (r *Runner) nowMeets(before, reason queue.Saturation) queue.Saturation {
 	if r.settings.Load().RejectWhenFull {
@@ -127,7 +120,7 @@ func (r *Runner) ask(ctx context.Context, peer queue.Peer, o *offer) (queue.Head
 			asked[i] = o.lines[line]
 		}
 	}
-	res, err := r.admit(ctx, peer, asked, "")
+	res, err := r.admit(ctx, peer, asked)
 	if err != nil {
 		return queue.Head{}, err
 	}
@@ -142,12 +135,10 @@ func (r *Runner) ask(ctx context.Context, peer queue.Peer, o *offer) (queue.Head
 	return res.Head, nil
 }
 
-// admit stores lines as far as there is room, or none of them where refuse says why.
-func (r *Runner) admit(ctx context.Context, peer queue.Peer, lines []queue.Submission, refuse queue.Saturation) (queue.AdmitResult, error) {
+// admit stores lines as far as there is room.
+func (r *Runner) admit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
 	start := r.now()
-	res, err := r.store.Admit(ctx, queue.AdmitRequest{
-		Now: start, Peer: peer, Limits: r.settings.Load().Limits, Lines: lines, Refuse: refuse,
-	})
+	res, err := r.store.Admit(ctx, queue.AdmitRequest{Now: start, Peer: peer, Limits: r.settings.Load().Limits, Lines: lines})
 	switch {
 	case errors.Is(err, queue.ErrNoRoom), err != nil && !fatal(err) && ctx.Err() != nil:
 		return rejectAll(len(lines), err), nil

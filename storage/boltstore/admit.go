@@ -33,7 +33,7 @@ func (s *Store) Admit(ctx context.Context, r queue.AdmitRequest) (queue.AdmitRes
 	var res queue.AdmitResult
 	op := &operation{admits: true, bytes: bytes, apply: func(x *txn) error {
 		res = queue.AdmitResult{Receipts: make([]queue.Receipt, len(lines))}
-		a := admission{txn: x, r: &r, lines: lines, full: r.Refuse}
+		a := admission{txn: x, r: &r, lines: lines}
 		return a.run(res.Receipts)
 	}}
 	if err := s.do(ctx, op); err != nil {
@@ -128,7 +128,7 @@ type admission struct {
 	*txn
 	r     *queue.AdmitRequest
 	lines []prepared
-	full  queue.Saturation // set by the first refusal, perhaps in an earlier request
+	full  queue.Saturation // set by the first refusal
 }
 
 // run answers every line. What can fail is looked up before anything is changed.

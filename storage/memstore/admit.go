@@ -11,7 +11,7 @@ import (
 func (s *Store) Admit(ctx context.Context, r queue.AdmitRequest) (queue.AdmitResult, error) {
 	res := queue.AdmitResult{Receipts: make([]queue.Receipt, 0, len(r.Lines))}
 	head, err := s.transact(ctx, func() {
-		a := admission{state: &s.state, r: &r, full: r.Refuse}
+		a := admission{state: &s.state, r: &r}
 		for i := range r.Lines {
 			res.Receipts = append(res.Receipts, a.line(&r.Lines[i]))
 		}

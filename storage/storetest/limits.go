@@ -160,19 +160,6 @@ var limitPromises = []promise{
 		w.limits = queue.Limits{MaxBacklog: 1, MaxOpenKeys: 1, MaxDeadLetters: 1, MaxLedgerKeys: 1, MaxStoreBytes: 1, MinFreeBytes: 1 << 62}
 		equal(w, "receipts", w.admit("a1@A", "b1@B"), []string{"duplicate 1 done DONE", "duplicate 2 ready"})
 	}},
-	{"behind_a_refused_line_nothing_is_stored_and_what_is_known_is_answered", func(w *world) {
-		w.given("a1@A")
-		w.admit("!{}")
-		r := queue.AdmitRequest{Now: w.now(), Peer: w.peer, Refuse: queue.FullOpenKeys, Lines: w.lines("a2@A", "a1@A", "a1@A amount=2.00", "!{}", "![]")}
-		res, err := w.store.Admit(w.ctx, r)
-		w.ok(err, "admit")
-		var got []string
-		for _, r := range res.Receipts {
-			got = append(got, receiptText(r))
-		}
-		equal(w, "receipts", got, []string{"rejected max_open_keys", "duplicate 1 ready", "rejected max_open_keys", "quarantined 2 idempotency_key (repeat)", "rejected max_open_keys"})
-		equal(w, "there is room", w.admit("a2@A"), []string{"accepted 3"})
-	}},
 	{"a_file_is_bounded_where_there_is_one", func(w *world) {
 		w.given("a1@A")
 		full := func(limits queue.Limits, why queue.Saturation) {

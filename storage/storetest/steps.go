@@ -97,9 +97,6 @@ func (m *machine) stepAdmit(c *choices) {
 			MaxDeadLetters: int64(of(c, 0, 2)), MaxLedgerKeys: int64(of(c, 0, 8)),
 		}
 	}
-	if c.oneIn(12) {
-		r.Refuse = queue.FullBacklog
-	}
 	for range 1 + c.below(4) {
 		l := m.line(c)
 		m.Logf("  %s %v", l.Message.Line, l.Fault)
