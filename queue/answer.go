@@ -14,6 +14,10 @@ type Answer struct {
 	Until   time.Time     // Hold
 	Stderr  string        // the end of an exec handler's stderr
 
+	// Unanswered says of a Retry or a Release that the handler did not give it: it began
+	// with the delivery, and what became of that is not known; see [Settlement].
+	Unanswered bool
+
 	// Unavailable says that the handler itself could not be had (it did not start,
 	// nobody listened): Verb is Release, nothing is counted, and the whole route
 	// backs off, by at least After.

@@ -18,6 +18,7 @@ func (x *Exception) Fold(r *Record) {
 	if x.Seq == 0 && r.Event != EventAccepted && r.Event != EventQuarantined {
 		x.meet(r)
 	}
+	x.Unanswered = max(x.Unanswered, r.Unanswered)
 	switch r.Event {
 	case EventAccepted, EventQuarantined:
 		x.begin(r)
@@ -105,6 +106,7 @@ func (x *Exception) foldCopy(r *Record) {
 		x.meet(r)
 	}
 	x.Trimmed = true
+	x.Unanswered = max(x.Unanswered, r.Unanswered)
 	switch r.Event {
 	case EventQuarantined, EventAccepted:
 		x.foldFirst(r)

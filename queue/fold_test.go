@@ -41,6 +41,8 @@ func TestFold_keeps_nothing_of_a_state_that_is_over(t *testing.T) {
 		{Event: EventReplayed, Seq: 1, TS: now},
 		{Event: EventAccepted, Seq: 1, TS: now},
 		{Event: EventDispatched, Seq: 1, TS: now, Worker: "ui", Deadline: later, Delivery: 1},
+		{Event: EventReleased, Seq: 1, TS: now, Worker: "ui", Delivery: 1, Unanswered: 1},
+		{Event: EventDispatched, Seq: 1, TS: now, Worker: "ui", Deadline: later, Delivery: 1, Unanswered: 1},
 		{Event: EventHeld, Seq: 1, TS: now, Delivery: 1, Until: later},
 		{Event: EventDispatched, Seq: 1, TS: now, Worker: "ui", Deadline: later, Delivery: 1},
 		{Event: EventDecided, Seq: 1, TS: later, Outcome: "APPROVED"},
@@ -49,6 +51,9 @@ func TestFold_keeps_nothing_of_a_state_that_is_over(t *testing.T) {
 	}
 	if x.State != Done || x.Outcome != "APPROVED" || !x.SettledAt.Equal(later) || x.Deliveries != 1 {
 		t.Errorf("the end: %+v", x)
+	}
+	if x.Unanswered != 1 {
+		t.Errorf("one delivery ended without an answer: %+v", x)
 	}
 	if x.Code != "" || x.Reason != "" || x.Field != "" || !x.DeadAt.IsZero() {
 		t.Errorf("it is no dead letter any more: %+v", x)

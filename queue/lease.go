@@ -97,7 +97,7 @@ type Delivery struct {
 	Route          Route
 	Number         int  // which delivery this is, from 1
 	FailedAttempts int  // retries so far
-	Redelivered    bool // a former holder may have seen it
+	Redelivered    bool // a former holder may have had its effect; see [Settlement]'s Unanswered
 	AcceptedAt     time.Time
 	Deadline       time.Time
 	Message        Stored
@@ -164,8 +164,16 @@ type Settlement struct {
 	Until   time.Time     // Hold, on the wall clock
 	Aside   time.Duration // Release: not offered to the same owner for this long
 	Code    Code          // Release: why, when a code says it (HANDLER_UNAVAILABLE)
-	Stderr  string        // the tail of an exec handler's stderr
-	Peer    *Peer         // the connection that answered
+
+	// Unanswered says, of a Retry or a Release, that this is not what the holder itself
+	// has said: the delivery began and was cut off, or came to its end without an answer
+	// that can be read, so that its effect may exist. What it counts as does not change;
+	// but every later delivery of the message says Redelivered, as after a lease that
+	// nobody answered, until it is settled: also after a restart, and after a replay.
+	Unanswered bool
+
+	Stderr string // the tail of an exec handler's stderr
+	Peer   *Peer  // the connection that answered
 }
 
 // SettleRequest is many answers in one transaction.

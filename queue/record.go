@@ -75,7 +75,7 @@ type Record struct {
 	Field          string    // QUARANTINED: the member at fault
 	Delivery       int       // which delivery, from 1
 	FailedAttempts int       // retries so far
-	Unanswered     int       // RECLAIMED: deliveries so far that ended without an answer and count
+	Unanswered     int       // deliveries so far that ended without an answer, this one included if it did
 	NotBefore      time.Time // ACCEPTED of a scheduled message
 	Until          time.Time // RETRIED, HELD: when its key stops waiting
 	Deadline       time.Time // DISPATCHED, EXTENDED: of the lease

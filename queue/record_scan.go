@@ -118,14 +118,17 @@ func (s *recordScanner) lateMember(name string, r *Record) {
 	case "failed_attempts":
 		s.once(21)
 		r.FailedAttempts = int(s.number())
-	case "until":
+	case "unanswered":
 		s.once(22)
+		r.Unanswered = int(s.number())
+	case "until":
+		s.once(23)
 		r.Until = s.time()
 	case "deadline":
-		s.once(23)
+		s.once(24)
 		r.Deadline = s.time()
 	case "peer":
-		s.once(24)
+		s.once(25)
 		r.Peer = s.peer()
 	default:
 		s.ok = false

@@ -52,6 +52,8 @@ func goldenRecords() []Record {
 		{N: 12, TS: ts, Event: EventDrained, Detail: json.RawMessage(`{"released":3,"note":"a\u2028b` + "\u2028" + `"}`)},
 		{N: 13, TS: ts, Event: EventStarted, Detail: json.RawMessage(`not json`)},
 		{N: 14, TS: ts, Event: EventDecided, Seq: 1, Note: strings.Repeat("ü", MaxRecordText/2) + "x"},
+		{N: 15, TS: ts, Event: EventReleased, Seq: 42, Worker: "w-3", Route: AutoResolve, Reason: "cut off", Delivery: 2, Unanswered: 1},
+		{N: 16, TS: ts, Event: EventDispatched, Seq: 42, Worker: "w-3", Route: AutoResolve, Delivery: 2, Unanswered: 1, Deadline: ts.Add(30 * time.Second)},
 	}
 }
 

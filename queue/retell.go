@@ -16,7 +16,7 @@ func (s *story) open(o *Opening) { s.seq, s.old, s.sums = o.LastSeq, o.LastSeq, 
 // older returns a message that is older than the trail, and of which nothing is certain
 // but its key.
 func (s *story) older(r *Record) *traced {
-	m := &traced{flags: tracedVague | tracedLoose | tracedLineless | tracedDeliveries | tracedFailed}
+	m := &traced{flags: tracedVague | tracedLoose | tracedLineless | tracedDeliveries | tracedFailed | tracedUntold}
 	s.live[r.Seq] = m
 	s.adopt(m, r.PartitionKey)
 	return m
@@ -142,10 +142,12 @@ func (s *story) retellState(r *Record, m *traced) {
 	case EventDispatched:
 		m.state, m.deliveries = Leased, uint32(r.Delivery)
 		m.flags &^= tracedDeliveries
+		m.hears(r)
 		s.holders[r.Seq] = r.Worker
 	case EventDeadLettered:
 		m.state = Dead
 		m.flags |= tracedDied
+		m.hears(r)
 	}
 }
 

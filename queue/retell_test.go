@@ -35,19 +35,21 @@ func delivered(worker string, n int) func(*Record) {
 	return func(r *Record) { r.Worker, r.Delivery = worker, n }
 }
 
+func unanswered(r *Record) { r.Unanswered = 1 }
+
 // newTrimmedTrail tells the story as a store does.
 func newTrimmedTrail() *trimmedTrail {
-	died := about(EventDeadLettered, 5, delivered("w-0", 1))
+	died := about(EventDeadLettered, 5, delivered("w-0", 1), unanswered)
 	died.Code = CodeRejected
 	x := &trimmedTrail{
 		gone: []Record{
 			about(EventAccepted, 1), about(EventDispatched, 1, delivered("w-0", 1)), about(EventDecided, 1, delivered("w-0", 1)),
 			about(EventAccepted, 2), about(EventAccepted, 3), about(EventAccepted, 4), about(EventAccepted, 5),
 			about(EventQuarantined, 6, func(r *Record) { r.Code = CodePoison }),
-			about(EventDispatched, 2, delivered("w-0", 1)), about(EventRetried, 2, delivered("w-0", 1), func(r *Record) { r.FailedAttempts = 1 }),
-			about(EventDispatched, 2, delivered("w-0", 2)), about(EventDispatched, 3, delivered("w-0", 1)),
-			about(EventDispatched, 4, delivered("w-0", 1)), about(EventReleased, 4, delivered("w-0", 1)),
-			about(EventDispatched, 5, delivered("w-0", 1)), died,
+			about(EventDispatched, 2, delivered("w-0", 1)), about(EventRetried, 2, delivered("w-0", 1), func(r *Record) { r.FailedAttempts, r.Unanswered = 1, 1 }),
+			about(EventDispatched, 2, delivered("w-0", 2), unanswered), about(EventDispatched, 3, delivered("w-0", 1)),
+			about(EventDispatched, 4, delivered("w-0", 1)), about(EventReleased, 4, delivered("w-0", 1), unanswered),
+			about(EventDispatched, 5, delivered("w-0", 1)), about(EventReclaimed, 5, delivered("w-0", 1), unanswered), died,
 		},
 		kept:  []Record{about(EventAccepted, 7)},
 		after: []Record{about(EventDecided, 3, delivered("w-0", 1)), about(EventDecided, 2, delivered("w-0", 2))},
@@ -118,6 +120,34 @@ func TestVerifier_a_trail_whose_beginning_was_trimmed(t *testing.T) {
 	}
 }
 
+// Of what only trimmed records told, nothing is known; what a copy tells is, also behind a
+// replay.
+func TestVerifier_what_ended_without_an_answer_before_a_trimmed_trail(t *testing.T) {
+	for _, c := range []struct {
+		seq   uint64
+		told  bool
+		sound bool
+	}{{4, true, true}, {4, false, true}, {5, true, true}, {5, false, false}} {
+		x := newTrimmedTrail()
+		if c.seq == 5 { // alone in the way is what comes before it
+			x.after = append(x.after, about(EventDispatched, 4, delivered("w-0", 1)), about(EventDecided, 4, delivered("w-0", 1)), about(EventReplayed, 5))
+		}
+		is := about(EventDispatched, c.seq, delivered("w-0", 1))
+		if c.told {
+			is.Unanswered = 1
+		}
+		x.after = append(x.after, is)
+		told := false
+		v := x.verify(t)
+		for _, f := range v.Findings {
+			told = told || strings.Contains(f.What, "a delivery ended without an answer")
+		}
+		if told == c.sound {
+			t.Errorf("%+v: %+v", c, v.Findings)
+		}
+	}
+}
+
 // What the copies say is as good as what the records said: who breaks a promise behind
 // them is found out.
 func TestVerifier_knows_from_copies_what_it_needs(t *testing.T) {
@@ -129,6 +159,8 @@ func TestVerifier_knows_from_copies_what_it_needs(t *testing.T) {
 		"the message was not open":                 {about(EventDispatched, 1, delivered("w-0", 2))},
 		"the message at place 4 of its key comes":  {about(EventDispatched, 7, delivered("w-0", 1))},
 		"it is delivery 7, 3 was due":              {about(EventReleased, 3, delivered("w-0", 1)), about(EventRetried, 2, delivered("w-0", 2), func(r *Record) { r.FailedAttempts = 2 }), about(EventDispatched, 2, delivered("w-0", 7))},
+		"it does not say that a delivery ended":    {about(EventReleased, 3, delivered("w-0", 1)), about(EventReleased, 2, delivered("w-0", 2)), about(EventDispatched, 2, delivered("w-0", 2))},
+		"it says that a delivery ended without":    {about(EventReleased, 3, delivered("w-0", 1)), about(EventReleased, 2, delivered("w-0", 2)), about(EventDispatched, 2, delivered("w-0", 2), unanswered), about(EventDispatched, 3, delivered("w-0", 1), unanswered)},
 		"seq 8 was due":                            {about(EventAccepted, 9)},
 		"a copy of record 3, which was not trimme": {about(EventAccepted, 2, func(r *Record) { r.CopyOf = 3 })},
 	} {

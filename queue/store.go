@@ -76,7 +76,8 @@ type Store interface {
 	Pause(ctx context.Context, a Action) error
 	Resume(ctx context.Context, a Action) error
 
-	// Replay puts dead letters back at their own place, counters at zero, or, a
+	// Replay puts dead letters back at their own place, counters at zero but for what
+	// ended without an answer (its effect may exist all the same), or, a
 	// quarantined line whose gates now pass, admits it under its own seq. It takes
 	// them in the order of their places, whatever the order of the list, and stops at
 	// the first of a key that it must refuse: the later ones of that key would overtake
@@ -296,6 +297,7 @@ type Exception struct {
 	Trimmed        bool      // derived from its records, of which retention has removed the first
 	Deliveries     int       // since it was accepted, or replayed
 	FailedAttempts int       // the same
+	Unanswered     int       // deliveries in its whole life that ended without an answer: their effect may exist
 	Owner          string    // Leased: who holds it
 	Deadline       time.Time // Leased
 	DueAt          time.Time // Held by backoff or until a time; Scheduled

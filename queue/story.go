@@ -5,14 +5,16 @@ import "container/heap"
 // story is what the records played so far tell of the messages that are open or dead
 // letters. What contradicts it, or breaks a promise, is told to wrong.
 type story struct {
-	wrong  func(r *Record, format string, args ...any)
-	seq    uint64 // given last
-	live   map[uint64]*traced
-	sent   map[uint64][16]byte // of those that were edited: of the hash of the line as it was sent
-	keys   map[string]*tracedKey
-	held   map[string]Action // keys that an operator holds: by whom, since when and why
-	paused *Pause            // nil: claims go on
-	sums   Balance           // but for what is counted from live
+	wrong func(r *Record, format string, args ...any)
+	seq   uint64 // given last
+
+	restored uint64 // the seq given last before an older state was restored
+	live     map[uint64]*traced
+	sent     map[uint64][16]byte // of those that were edited: of the hash of the line as it was sent
+	keys     map[string]*tracedKey
+	held     map[string]Action // keys that an operator holds: by whom, since when and why
+	paused   *Pause            // nil: claims go on
+	sums     Balance           // but for what is counted from live
 
 	// old is the seq given last before the trail begins, as long as the copies of what
 	// was open then have not all been read; see retell.go.
@@ -46,6 +48,10 @@ const (
 	tracedLineless   // its line is not certain
 	tracedDeliveries // it is not known how many of its deliveries count
 	tracedFailed     // nor how many of its attempts failed
+	tracedUntold     // nor whether a delivery ended without an answer
+
+	// Of any:
+	tracedUnanswered // a delivery ended without an answer, or may have: see AtLeastUnanswered
 )
 
 // lineMark is what is kept of a line's hash.
@@ -154,6 +160,9 @@ func (s *story) order(r *Record) (ok bool) {
 		s.paused = &Pause{By: r.By, Since: r.TS, Reason: r.Reason}
 	case EventRestored: // whose By is who started the process
 		s.paused = &Pause{By: RestorePause, Since: r.TS, Reason: ReclaimRestored}
+		if r.CopyOf == 0 {
+			s.restored = s.seq
+		}
 	case EventResumed:
 		s.paused = nil
 	default:
@@ -310,6 +319,7 @@ func (s *story) step(r *Record, m *traced) {
 		} else if m.state != Ready {
 			s.wrong(r, "the message was %s", m.state)
 		}
+		s.tells(r, m)
 		m.state = Dead
 	case EventEdited:
 		s.edit(r, m)
@@ -347,6 +357,10 @@ func (s *story) dispatch(r *Record, m *traced) {
 	}
 	m.deliveries = uint32(r.Delivery)
 	m.flags &^= tracedDeliveries
+	if r.Seq <= s.restored {
+		m.flags |= tracedUnanswered
+	}
+	s.tells(r, m)
 	k.leased++
 	k.holder = r.Worker
 	k.first() // it leaves the heap, or a message that is put back for ever would fill it
@@ -366,6 +380,25 @@ func (s *story) uncount(r *Record, m *traced) {
 	}
 }
 
+// tells checks that a record which must say so says whether a delivery of the message
+// ended without an answer: who gets it is told, and who judges the dead letter.
+func (s *story) tells(r *Record, m *traced) {
+	switch says, is := r.Unanswered > 0, m.flags&tracedUnanswered != 0; {
+	case is && !says:
+		s.wrong(r, "it does not say that a delivery ended without an answer")
+	case says && !is && m.flags&tracedUntold == 0:
+		s.wrong(r, "it says that a delivery ended without an answer, and none did")
+	}
+	m.hears(r)
+}
+
+// hears takes from a record of a message whether deliveries ended without an answer.
+func (m *traced) hears(r *Record) {
+	if m.flags &^= tracedUntold; r.Unanswered > 0 {
+		m.flags |= tracedUnanswered
+	}
+}
+
 // holder checks that a record comes from who holds the message (P4).
 func (s *story) holder(r *Record, m *traced) {
 	switch {
@@ -382,64 +415,7 @@ func (s *story) answer(r *Record, m *traced) {
 	if m.state == Leased {
 		m.key.leased--
 	}
-}
-
-// edit takes the content that a dead letter was given. Each edit is of the line that
-// the last one left; the first is of the line that was sent.
-func (s *story) edit(r *Record, m *traced) {
-	if m.state != Dead {
-		s.wrong(r, "the message was %s", m.state)
+	if r.Event != EventDeadLettered && r.Unanswered > 0 {
+		m.hears(r)
 	}
-	lineless := m.flags&tracedLineless != 0
-	if was, ok := r.EditOf(); !ok || lineMark(was) != m.line && !lineless {
-		s.wrong(r, "it is an edit of another line than the message had")
-	}
-	s.edited(r, m)
-	if m.at().IsZero() {
-		s.adopt(m, r.PartitionKey)
-	} else if r.PartitionKey != m.key.name {
-		s.wrong(r, "a message with a place has got another key")
-	}
-}
-
-// edited gives a message another line than the one that was sent.
-func (s *story) edited(r *Record, m *traced) {
-	if _, known := s.sent[r.Seq]; !known && m.flags&tracedLineless == 0 {
-		s.sent[r.Seq] = m.line
-	}
-	m.reads(r)
-	m.flags |= tracedEdited
-}
-
-// revive plays what ends a dead letter.
-func (s *story) revive(r *Record, m *traced) {
-	if m.state != Dead {
-		s.wrong(r, "the message was %s", m.state)
-	}
-	m.deliveries, m.failed = 0, 0
-	m.flags &^= tracedDeliveries | tracedFailed
-	switch {
-	case r.Event == EventDiscarded:
-		s.discard(r, m)
-	case m.at().IsZero():
-		m.state = Ready // its ACCEPTED follows
-	default:
-		s.putBack(m)
-	}
-}
-
-// discard ends a dead letter.
-func (s *story) discard(r *Record, m *traced) {
-	door := m.flags&tracedAccepted == 0
-	if m.flags&tracedLoose != 0 {
-		door = atDoor(r.Code)
-	} else if r.Code != "" && door != atDoor(r.Code) {
-		s.wrong(r, "its code %s is not that of the dead letter", r.Code)
-	}
-	if door {
-		s.sums.QuarantinedDiscarded++
-	} else {
-		s.sums.Discarded++
-	}
-	s.forget(r.Seq, m)
 }

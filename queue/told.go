@@ -9,6 +9,8 @@ type Told struct {
 	Holder                     string // Leased: who holds it
 	Deliveries, FailedAttempts int    // that count
 	Uncounted                  bool   // the records that count them were trimmed: they are more, or less
+	Unanswered                 bool   // a delivery of it ended without an answer
+	Untold                     bool   // the records that would say so were trimmed
 }
 
 // Told returns what the trail says of a message; ok is false if it is settled, was
@@ -35,7 +37,8 @@ func (m *traced) told() Told {
 	t := Told{
 		State: m.state, Accepted: m.flags&tracedAccepted != 0, Place: m.at(), PartitionKey: m.key.name,
 		Deliveries: int(m.deliveries), FailedAttempts: int(m.failed),
-		Uncounted: m.flags&(tracedDeliveries|tracedFailed) != 0,
+		Uncounted:  m.flags&(tracedDeliveries|tracedFailed) != 0,
+		Unanswered: m.flags&tracedUnanswered != 0, Untold: m.flags&tracedUntold != 0,
 	}
 	if m.state == Leased {
 		t.Holder = m.key.holder

@@ -81,10 +81,12 @@ func DueRecord(now time.Time, s *Stored, place Place) Record {
 	return r
 }
 
-// DispatchedRecord: the message was leased to an owner.
-func DispatchedRecord(now time.Time, d *Delivery, o Owner) Record {
+// DispatchedRecord: the message was leased to an owner. Unanswered is present if the
+// owner was told that it is redelivered.
+func DispatchedRecord(now time.Time, d *Delivery, h Holding) Record {
 	r := d.Message.about(EventDispatched, now)
-	r.Worker, r.Route, r.Delivery, r.Deadline = o.Name, d.Route, d.Number, d.Deadline
+	r.Worker, r.Route, r.Delivery, r.Deadline = h.Owner.Name, d.Route, d.Number, d.Deadline
+	r.Unanswered = h.Unanswered
 	return r
 }
 
@@ -95,7 +97,18 @@ type Holding struct {
 	Route          Route
 	Deliveries     int // including this one
 	FailedAttempts int
-	Unanswered     int // deliveries that ended without an answer and counted
+	Unanswered     int // deliveries of its whole life that ended without an answer; see [AtLeastUnanswered]
+}
+
+// AtLeastUnanswered is how many deliveries of a message ended without an answer, as far
+// as is known when it is handed out: n are known to have. Of what was accepted before an
+// older state was restored (seqs up to restored) nobody knows what has been done with it
+// since, so at least one is assumed.
+func AtLeastUnanswered(n int, seq, restored uint64) int {
+	if n == 0 && seq <= restored {
+		return 1
+	}
+	return n
 }
 
 // answered starts the record of an answer to a lease.
@@ -113,11 +126,19 @@ func DecidedRecord(now time.Time, s *Stored, h Holding, a *Settlement) Record {
 	return r
 }
 
+// unanswered says of a delivery that ended without an answer how many have.
+func (r *Record) unanswered(h Holding, is bool) {
+	if is {
+		r.Unanswered = h.Unanswered
+	}
+}
+
 // RetriedRecord: the delivery failed; until is when its key may go on, zero when
 // this was its last attempt.
 func RetriedRecord(now time.Time, s *Stored, h Holding, a *Settlement, until time.Time) Record {
 	r := answered(EventRetried, now, s, h, a)
 	r.FailedAttempts, r.Until = h.FailedAttempts, until
+	r.unanswered(h, a.Unanswered)
 	return r
 }
 
@@ -125,6 +146,7 @@ func RetriedRecord(now time.Time, s *Stored, h Holding, a *Settlement, until tim
 func ReleasedRecord(now time.Time, s *Stored, h Holding, a *Settlement) Record {
 	r := answered(EventReleased, now, s, h, a)
 	r.Code = a.Code
+	r.unanswered(h, a.Unanswered)
 	return r
 }
 
@@ -166,9 +188,7 @@ const (
 // Unanswered is present only when the delivery counted, and then says how many have.
 func ReclaimedRecord(now time.Time, s *Stored, h Holding, counted bool, a *Settlement) Record {
 	r := answered(EventReclaimed, now, s, h, a)
-	if counted {
-		r.Unanswered = h.Unanswered
-	}
+	r.unanswered(h, counted)
 	return r
 }
 
@@ -181,7 +201,7 @@ func Revocation(a *Action) *Settlement {
 // that was taken back; then a has who did that and why.
 func DeadLetteredRecord(now time.Time, s *Stored, h Holding, code Code, p Policy, a *Settlement) Record {
 	r := answered(EventDeadLettered, now, s, h, a)
-	r.Code, r.FailedAttempts = code, h.FailedAttempts
+	r.Code, r.FailedAttempts, r.Unanswered = code, h.FailedAttempts, h.Unanswered
 	if p.OnDeadLetter != HoldKey {
 		r.Note = SkippedNote
 	}

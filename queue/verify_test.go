@@ -28,9 +28,9 @@ func life() []Record {
 		about(EventQuarantined, 3, nil),
 		about(EventDispatched, 1, to("w-0", 1)),
 		about(EventDispatched, 2, to("w-0", 1)),
-		about(EventRetried, 1, func(r *Record) { r.Worker, r.FailedAttempts = "w-0", 1 }),
+		about(EventRetried, 1, func(r *Record) { r.Worker, r.FailedAttempts, r.Unanswered = "w-0", 1, 1 }),
 		about(EventReleased, 2, by("w-0")),
-		about(EventDispatched, 1, to("w-1", 2)),
+		about(EventDispatched, 1, func(r *Record) { r.Worker, r.Delivery, r.Unanswered = "w-1", 2, 1 }),
 		about(EventDecided, 1, by("w-1")),
 		about(EventDispatched, 2, to("w-1", 1)),
 		about(EventDeadLettered, 2, by("w-1")),
@@ -230,6 +230,9 @@ func TestVerifier_finds_what_breaks_a_promise(t *testing.T) {
 		{"handed out while its key was held", change(0, func(r *Record) { r.Event, r.PartitionKey = EventKeyHeld, "A" }), "an operator held the key"},
 		{"a delivery with another number", change(8, func(r *Record) { r.Delivery = 7 }), "it is delivery 7, 2 was due"},
 		{"a failure that was not counted", change(6, func(r *Record) { r.FailedAttempts = 2 }), "it says 2 failed attempts of 1"},
+		{"handed out without a word of a delivery that nobody answered", change(8, func(r *Record) { r.Unanswered = 0 }), "it does not say that a delivery ended without an answer"},
+		{"said to have been handed out before", change(4, func(r *Record) { r.Unanswered = 1 }), "it says that a delivery ended without an answer, and none did"},
+		{"a dead letter of which more is said than was", change(11, func(r *Record) { r.Unanswered = 1 }), "it says that a delivery ended without an answer, and none did"},
 		{"a dead letter twice", swap(12, 11), "the message was leased"},
 		{"a wait ended of what somebody had", change(5, func(r *Record) { r.Event, r.Seq = EventKeyReleased, 1 }), "KEY_RELEASED: the message was leased"},
 		{"a wait ended of what is over", change(15, func(r *Record) { r.Event, r.Seq = EventKeyReleased, 1 }), "KEY_RELEASED: the message was not open"},
@@ -245,6 +248,19 @@ func TestVerifier_finds_what_breaks_a_promise(t *testing.T) {
 			}
 			t.Fatalf("no finding says %q: %+v", c.want, v.Findings)
 		})
+	}
+}
+
+// Nobody knows what was done with a message after the copy was made that was restored.
+func TestVerifier_wants_to_be_told_of_a_restored_state(t *testing.T) {
+	for unanswered, findings := range map[int]int{0: 1, 1: 0} {
+		r := life()[:3]
+		r = append(r, Record{Event: EventRestored, TS: r[0].TS}, Record{Event: EventResumed, TS: r[0].TS}, life()[4])
+		r[5].Unanswered = unanswered
+		v := verifyRecords(t, r, VerifyOptions{})
+		if len(v.Findings) != findings || findings > 0 && !strings.Contains(v.Findings[0].What, "it does not say that a delivery") {
+			t.Errorf("told %d: %+v", unanswered, v.Findings)
+		}
 	}
 }
 

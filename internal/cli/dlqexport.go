@@ -56,7 +56,7 @@ Nothing is held in memory, so a million letters need no more than ten.`,
 var letterColumns = []string{
 	"seq", "code", "field", "reason", "of", "dead_at", "deaths", "place", "idempotency_key", "trace_id", "partition_key",
 	"ledger_entity", "match_decision", "variance_amount", "currency", "source_hash", "accepted_at", "deliveries",
-	"failed_attempts", "line_bytes", "line_sha256", "edited_sha256", "line", "line_base64", "edited_line",
+	"failed_attempts", "unanswered", "line_bytes", "line_sha256", "edited_sha256", "line", "line_base64", "edited_line",
 }
 
 func (e *env) dlqExport(c *ucli.Context, control *client.Control, s *selection) error {
@@ -97,7 +97,7 @@ func letterCells(x *api.Exception) []string {
 	cells := []string{
 		strconv.FormatUint(x.Seq, 10), x.Code, x.Field, x.Reason, uintText(x.Of), exact(x.DeadAt), strconv.Itoa(x.Deaths), x.Place,
 		x.IdempotencyKey, x.TraceID, x.PartitionKey, x.LedgerEntity, x.MatchDecision, x.VarianceAmount, x.Currency, x.SourceHash,
-		exact(x.AcceptedAt), strconv.Itoa(x.Deliveries), strconv.Itoa(x.FailedAttempts), strconv.FormatInt(x.LineBytes, 10),
+		exact(x.AcceptedAt), strconv.Itoa(x.Deliveries), strconv.Itoa(x.FailedAttempts), strconv.Itoa(x.Unanswered), strconv.FormatInt(x.LineBytes, 10),
 		x.LineSHA256, x.EditedSHA256, x.Line, base64.StdEncoding.EncodeToString(sentLine(x)), x.EditedLine,
 	}
 	for i, name := range letterColumns {

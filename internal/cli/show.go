@@ -198,6 +198,9 @@ func detailRows(x *api.Exception) (rows [][]string) {
 	add("not before", moment(x.NotBefore))
 	add("place", x.Place)
 	add("deliveries", fmt.Sprintf("%d, %d failed", x.Deliveries, x.FailedAttempts))
+	if x.Unanswered > 0 {
+		add("unanswered", fmt.Sprintf("%d: its effect may exist", x.Unanswered))
+	}
 	add("source hash", x.SourceHash)
 	add("line sha256", x.LineSHA256)
 	add("line", lineText(x))

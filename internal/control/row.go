@@ -14,7 +14,7 @@ func rowOf(x *queue.Exception) api.Exception {
 		Route: string(x.Route), IdempotencyKey: x.IdempotencyKey, TraceID: x.TraceID, PartitionKey: x.PartitionKey,
 		LedgerEntity: x.LedgerEntity, MatchDecision: string(x.Decision), VarianceAmount: x.Amount, Currency: x.Currency,
 		SourceHash: hashText(x.SourceHash), AcceptedAt: api.Time{Time: x.AcceptedAt}, NotBefore: api.Time{Time: x.NotBefore},
-		Deliveries: x.Deliveries, FailedAttempts: x.FailedAttempts,
+		Deliveries: x.Deliveries, FailedAttempts: x.FailedAttempts, Unanswered: x.Unanswered,
 		Owner: x.Owner, Deadline: api.Time{Time: x.Deadline}, DueAt: api.Time{Time: x.DueAt}, HeldBy: x.HeldBy,
 		Outcome: x.Outcome, SettledAt: api.Time{Time: x.SettledAt}, DeadAt: api.Time{Time: x.DeadAt},
 		LineBytes: x.LineBytes, LineSHA256: hashText(x.LineHash), EditedSHA256: hashText(x.EditedHash), Deaths: x.Deaths,

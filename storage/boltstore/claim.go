@@ -216,8 +216,9 @@ func (x *txn) lease(k *key, ref messageRef, g *grant) (d queue.Delivery, err err
 	}
 	f := x.t.flights[m.msg.Seq]
 	if f == nil {
-		f = &flight{seq: m.msg.Seq}
+		f = &flight{seq: m.msg.Seq, unanswered: m.past.unanswered}
 	}
+	f.unanswered = queue.AtLeastUnanswered(f.unanswered, f.seq, x.t.count.restored)
 	x.t.count.fence++
 	f.ref, f.key, f.owner, f.fence = ref, k, g.Owner, x.t.count.fence
 	f.deadline, f.length, f.msg, f.acceptedAt = g.now.Add(g.Lease), g.Lease, m.msg, m.acceptedAt
@@ -225,7 +226,7 @@ func (x *txn) lease(k *key, ref messageRef, g *grant) (d queue.Delivery, err err
 	f.msg.Line = nil
 	k.lend(worthOf(m.msg.Amount, m.msg.Currency))
 	d = f.delivery(&m)
-	x.record(queue.DispatchedRecord(g.now, &d, g.Owner))
+	x.record(queue.DispatchedRecord(g.now, &d, f.holding()))
 	return d, x.saveFlight(f)
 }
 

@@ -22,11 +22,13 @@ type counters struct {
 
 	remembered int64 // idempotency keys, without those that have expired
 	settled    int64 // of them: settled in the present epoch
+
+	restored uint64 // the seq given last when an older state was restored; 0: never
 }
 
 const (
 	countersVersion = 1
-	countersSize    = 1 + 4 + 3*8 + 4 + 8 + 32 + 5*8
+	countersSize    = 1 + 4 + 3*8 + 4 + 8 + 32 + 6*8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -47,6 +49,7 @@ func (c *counters) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.discarded))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.remembered))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.settled))
+	dst = binary.BigEndian.AppendUint64(dst, c.restored)
 	binary.BigEndian.PutUint32(dst[start+1:], crc32.Checksum(dst[start+5:], castagnoli))
 	return dst
 }
@@ -69,6 +72,6 @@ func parseCounters(b []byte) (c counters, err error) {
 	c.head.Block = next()
 	b = b[copy(c.head.Hash[:], b):]
 	c.lastN, c.done, c.discarded = next(), int64(next()), int64(next())
-	c.remembered, c.settled = int64(next()), int64(next())
+	c.remembered, c.settled, c.restored = int64(next()), int64(next()), next()
 	return c, nil
 }

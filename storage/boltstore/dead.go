@@ -57,6 +57,7 @@ type deadMeta struct {
 	LineBytes      int64      `json:"line_bytes"`
 	Deliveries     int        `json:"deliveries,omitempty"`
 	FailedAttempts int        `json:"failed_attempts,omitempty"`
+	Unanswered     int        `json:"unanswered,omitempty"`
 }
 
 // ordered reports whether the letter has a place to go back to.

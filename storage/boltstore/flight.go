@@ -17,7 +17,7 @@ type flight struct {
 	key        *key
 	deliveries int
 	failed     int
-	unanswered int
+	unanswered int // of its whole life, counted or not: a release keeps it, and so does a replay (past)
 
 	// The lease; owner.Kind is 0 when there is none. The last two are known only while
 	// there is one.

@@ -259,6 +259,7 @@ func messageRow(x *queue.Exception) string {
 	return row(fmt.Sprint(x.Seq), x.State.String(), part("place", placeText(x.Place)), fmt.Sprintf("key=%q", x.PartitionKey), fmt.Sprintf("id=%q", x.IdempotencyKey),
 		part("amount", x.Amount), part("currency", x.Currency), string(x.Decision), string(x.Route), part("priority", x.Priority),
 		part("line", line), part("sent", shortHash(x.LineHash)), part("bytes", x.LineBytes), part("deliveries", x.Deliveries), part("failed", x.FailedAttempts),
+		part("unanswered", x.Unanswered),
 		part("owner", x.Owner), part("deaths", x.Deaths), part("outcome", x.Outcome), part("accepted", stampOf(x.AcceptedAt)),
 		part("not_before", strings.TrimPrefix(stampOf(x.NotBefore), "never")), part("due", strings.TrimPrefix(stampOf(x.DueAt), "never")))
 }

@@ -252,7 +252,7 @@ func (w *scribe) dead() {
 	conflict := otherAmount(w.sent[0])
 	w.admit(conflict, `{"idempotency_key":"bad"}`, "no JSON at all", "{\"idempotency_key\":\"bad \xff\xfe\x00bytes\"}",
 		strings.Repeat("x", oldLimit+1), `{"idempotency_key":"`+strings.Repeat("k", 300)+`"}`)
-	for _, key := range []string{"REJECTED", "TRIED", "UNANSWERED", "EDITED", "BACK", "BACK EDITED"} {
+	for _, key := range []string{"REJECTED", "TRIED", "UNANSWERED", "BACK UNANSWERED", "EDITED", "BACK", "BACK EDITED"} {
 		w.admit(w.line(key, ""), w.line(key, `,"route":"AUTO_RESOLVE"`))
 	}
 	w.reject("REJECTED")
@@ -262,8 +262,10 @@ func (w *scribe) dead() {
 		w.pass(3 * time.Hour)
 	}
 	w.policy.OnDeadLetter = queue.HoldKey
+	unanswered := uint64(0)
 	for range 2 {
 		w.take(oldConsumer, "UNANSWERED", 1)
+		unanswered = w.take(oldConsumer, "BACK UNANSWERED", 1)[0].Message.Seq
 		w.pass(2 * time.Minute)
 		_, err := w.s.Reclaim(w.ctx, queue.ReclaimRequest{Now: w.now, Policy: w.policy, Max: 9})
 		w.ok(err)
@@ -272,7 +274,7 @@ func (w *scribe) dead() {
 	w.edit(edited, otherAmount(w.lineOf(edited)))
 	w.edit(edited, otherAmount(w.lineOf(edited)[:len(w.lineOf(edited))-1]+`,"seen":true}`))
 	w.edit(both, otherAmount(w.lineOf(both)))
-	w.done(w.s.Replay(w.ctx, w.action("the account is open"), []uint64{back, both}))
+	w.done(w.s.Replay(w.ctx, w.action("the account is open"), []uint64{back, both, unanswered}))
 	// What never entered the order, edited: one stays, one enters it by a replay.
 	first := w.seqOf(conflict)
 	w.edit(first, strings.Replace(conflict, `"id-1"`, `"id-1b"`, 1))
@@ -317,7 +319,8 @@ func (w *scribe) scheduled() {
 // waits are messages that make their keys wait, and one that was handed out for nothing.
 func (w *scribe) waits() {
 	w.Helper()
-	w.admit(w.line("WAITS", ""), w.line("UNTIL", ""), w.line("CAME BACK", ""))
+	w.admit(w.line("WAITS", ""), w.line("UNTIL", ""), w.line("CAME BACK", ""), w.line("CUT OFF", ""))
+	w.answer(oldWorker, queue.Settlement{Verb: queue.Release, Reason: "cut off by the drain", Unanswered: true}, w.take(oldWorker, "CUT OFF", 1)...)
 	w.answer(oldWorker, queue.Settlement{Verb: queue.Retry, Reason: "exit status 75"}, w.take(oldWorker, "WAITS", 1)...)
 	w.answer(oldConsumer, queue.Settlement{Verb: queue.Hold, Reason: "the branch is closed", By: "bob", Until: w.now.Add(24 * time.Hour)}, w.take(oldConsumer, "UNTIL", 1)...)
 	w.take(oldConsumer, "CAME BACK", 1)

@@ -137,7 +137,8 @@ func TestFormats_have_everything(t *testing.T) {
 	want := []string{
 		"alias version 1", "block codec 0", "block codec 1", "block format 1", "block of more than one record: true", "epoch version 1",
 		"dead code ATTEMPTS_EXHAUSTED", "dead code DELIVERIES_EXHAUSTED", "dead code IDEMPOTENCY_CONFLICT", "dead code POISON_MESSAGE", "dead code REJECTED",
-		"dead flag 1", "dead flag 2", "dead flag 4", "dead flag 8", "dead flag 16", "dead place: false", "dead place: true", "dead version 1",
+		"dead flag 1", "dead flag 2", "dead flag 4", "dead flag 8", "dead flag 16", "dead place: false", "dead place: true", "dead unanswered: true", "dead version 1",
+		"counters of a restored state: true", "flight of nothing but what was not answered: true", "past unanswered: true",
 		"flight of owner 0", "flight of owner 1", "flight of owner 2", "flight version 1", "flight wait 0", "flight wait 1", "flight wait 2",
 		"ledger manifest version 1", "ledger segment of tier 0", "ledger segment of tier 1",
 		"ledger state open", "ledger state done", "ledger state dead", "ledger state discarded", "ledger state forgotten", "ledger epoch beyond the first: true",

@@ -116,6 +116,7 @@ func (v *values) meta(name string, b []byte) ([]byte, error) {
 	switch name {
 	case "counters":
 		c, err := parseCounters(b)
+		v.kind("counters of a restored state: %v", c.restored > 0)
 		return c.append(nil), err
 	case "tally":
 		y, err := parseTally(b)
@@ -161,6 +162,7 @@ func (v *values) record(b []byte) ([]byte, error) {
 	}
 	v.kind("past edited: %v", m.past.edited)
 	v.kind("past replayed: %v", m.past.returns > 0)
+	v.kind("past unanswered: %v", m.past.unanswered > 0)
 	if m.past.edited {
 		v.kind("past with a part of the line: %v", m.past.sent.bytes > int64(len(m.past.sent.line)))
 	}
@@ -175,6 +177,7 @@ func (v *values) flight(seq uint64, b []byte) ([]byte, error) {
 	v.kind("flight version %d", b[0])
 	v.kind("flight of owner %d", b[17])
 	v.kind("flight wait %d", b[46])
+	v.kind("flight of nothing but what was not answered: %v", !f.leased() && f.deliveries == 0 && f.failed == 0 && f.waitUntil.IsZero())
 	return appendFlight(nil, &f), nil
 }
 
@@ -191,6 +194,7 @@ func (v *values) letter(seq uint64, b []byte) ([]byte, error) {
 	}
 	v.kind("dead code %s", d.meta.Code)
 	v.kind("dead place: %v", d.meta.Place != "")
+	v.kind("dead unanswered: %v", d.meta.Unanswered > 0)
 	if d.record, err = v.record(d.record); err != nil {
 		return nil, err
 	}

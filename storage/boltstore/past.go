@@ -13,14 +13,16 @@ import (
 //
 //	0  1: it was edited, and the rest follows; else 0
 //	1  how often it came back from the dead letters, 32 bits
-//	5  SHA-256 of the line that was sent, 32 bytes
-//	37 the length of that line, 64 bits
-//	45 how much of it is kept, 32 bits
-//	49 the line that was sent, so far as it is kept
+//	5  deliveries before the last time that ended without an answer, 32 bits
+//	9  SHA-256 of the line that was sent, 32 bytes
+//	41 the length of that line, 64 bits
+//	49 how much of it is kept, 32 bits
+//	53 the line that was sent, so far as it is kept
 type past struct {
-	returns int // how often it was replayed
-	edited  bool
-	sent    sentLine // of an edited one
+	returns    int // how often it was replayed
+	unanswered int // what its flight begins with
+	edited     bool
+	sent       sentLine // of an edited one
 }
 
 // sentLine is a line as it was sent.
@@ -31,7 +33,7 @@ type sentLine struct {
 }
 
 const (
-	pastSize   = 1 + 4
+	pastSize   = 1 + 4 + 4
 	editedSize = 32 + 8 + 4
 	pastEdited = 1
 )
@@ -43,6 +45,7 @@ func appendPast(dst []byte, p *past) []byte {
 		kind = pastEdited
 	}
 	dst = binary.BigEndian.AppendUint32(append(dst, kind), uint32(p.returns))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(p.unanswered))
 	if !p.edited {
 		return dst
 	}
@@ -63,6 +66,7 @@ func parsePast(rec []byte, end int) (p past, line []byte, err error) {
 		return p, nil, fmt.Errorf("%w: a record's past", queue.ErrDamaged)
 	}
 	p.edited, p.returns = rest[0] == pastEdited, int(binary.BigEndian.Uint32(rest[1:]))
+	p.unanswered = int(binary.BigEndian.Uint32(rest[5:]))
 	rest = rest[pastSize:]
 	if !p.edited {
 		return p, rest, nil

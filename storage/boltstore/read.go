@@ -214,7 +214,7 @@ func (x *txn) exception(seq uint64, at, rec []byte) (e queue.Exception, err erro
 	e.State = queue.Ready
 	f, k := x.t.flights[m.msg.Seq], x.t.keys.get(m.key)
 	if f != nil {
-		e.Deliveries, e.FailedAttempts = f.deliveries, f.failed
+		e.Deliveries, e.FailedAttempts, e.Unanswered = f.deliveries, f.failed, f.unanswered
 	}
 	switch {
 	case f != nil && f.leased():
@@ -253,7 +253,7 @@ func (m *record) exception() queue.Exception {
 	sent := m.sent()
 	e := queue.Exception{
 		Stored: m.msg, Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
-		LineBytes: sent.bytes, LineHash: sent.hash, Deaths: m.past.returns,
+		LineBytes: sent.bytes, LineHash: sent.hash, Deaths: m.past.returns, Unanswered: m.past.unanswered,
 	}
 	if m.past.edited {
 		e.Sent, e.EditedHash = sent.line, queue.LineHash(m.msg.Line)
@@ -275,7 +275,7 @@ func (d *deadLetter) exception() (e queue.Exception, err error) {
 	e.LineBytes, e.LineHash = d.meta.LineBytes, d.line
 	e.Deaths++
 	e.Code, e.Reason, e.Field, e.Of, e.DeadAt = d.meta.Code, d.meta.Reason, d.meta.Field, d.meta.Of, d.meta.DeadAt
-	e.Deliveries, e.FailedAttempts = d.meta.Deliveries, d.meta.FailedAttempts
+	e.Deliveries, e.FailedAttempts, e.Unanswered = d.meta.Deliveries, d.meta.FailedAttempts, d.meta.Unanswered
 	if d.damaged {
 		e.HeldBy = damagedBytes(d.seq)
 	}

@@ -203,6 +203,7 @@ func (r *replay) waitOf(k *key) string {
 // revive puts a letter that has a place back there.
 func (x *txn) revive(a *queue.Action, d *deadLetter, m *record) error {
 	m.past.returns++
+	m.past.unanswered = d.meta.Unanswered
 	rec, err := withPast(d.record, &m.past)
 	if err != nil {
 		return err

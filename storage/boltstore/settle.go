@@ -41,6 +41,9 @@ func (x *txn) answer(r *queue.SettleRequest, a *queue.Settlement) (res queue.Set
 		res.Code, res.Error = queue.CodeUsage, "an outcome is 1 to 64 of A-Z, 0-9 and _"
 		return res, nil
 	}
+	if a.Unanswered && (a.Verb == queue.Retry || a.Verb == queue.Release) {
+		f.unanswered++
+	}
 	switch a.Verb {
 	case queue.Ack:
 		return res, x.decide(r.Now, f, a)
@@ -347,7 +350,7 @@ func (x *txn) die(now time.Time, p queue.Policy, f *flight, code queue.Code, a *
 	}
 	d := deadLetter{damaged: damaged, seq: f.seq, line: sent.hash, record: append([]byte(nil), rec...), meta: deadMeta{
 		Code: code, Reason: a.Reason, Place: f.ref.place.String(), DeadAt: micros(uint64(now.UnixMicro())),
-		LineBytes: sent.bytes, Deliveries: f.deliveries, FailedAttempts: f.failed,
+		LineBytes: sent.bytes, Deliveries: f.deliveries, FailedAttempts: f.failed, Unanswered: f.unanswered,
 	}}
 	if blocks {
 		d.flags |= deadBlocks

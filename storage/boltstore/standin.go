@@ -158,7 +158,7 @@ func (x *txn) deadStandIn(seq uint64, why error) (d deadLetter, err error) {
 	t := &s.told
 	d = deadLetter{seq: seq, damaged: true, line: t.LineHash, record: s.record, meta: deadMeta{
 		Code: t.Code, Reason: t.Reason, Field: t.Field, Of: t.Of, DeadAt: t.DeadAt, LineBytes: t.LineBytes,
-		Deliveries: t.Deliveries, FailedAttempts: t.FailedAttempts,
+		Deliveries: t.Deliveries, FailedAttempts: t.FailedAttempts, Unanswered: t.Unanswered,
 	}}
 	switch {
 	case !t.Place.IsZero():

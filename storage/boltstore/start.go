@@ -107,6 +107,7 @@ func (x *txn) firstAtHand(k *key) queue.Place {
 // restore says that an older state was taken into service, and pauses.
 func (x *txn) restore(r *queue.StartRequest) error {
 	x.record(queue.RestoredRecord(r))
+	x.t.count.restored = x.t.count.lastSeq
 	return x.setPause(&queue.Pause{By: queue.RestorePause, Since: micros(uint64(r.Now.UnixMicro())), Reason: queue.ReclaimRestored})
 }
 

@@ -95,7 +95,7 @@ func writeTrail(b *testing.B, s *Store, n int) {
 		for i := max(at-lag, 0); i < min(at-lag+batch, n); i++ {
 			m := message(i)
 			d := queue.Delivery{Message: m, Route: queue.RouteReview, Number: 1, Deadline: now.Add(time.Minute)}
-			records = append(records, queue.DispatchedRecord(now, &d, owner),
+			records = append(records, queue.DispatchedRecord(now, &d, queue.Holding{Owner: owner}),
 				queue.DecidedRecord(now, &m, queue.Holding{Owner: owner, Route: queue.RouteReview, Deliveries: 1}, &queue.Settlement{Outcome: "APPROVED"}))
 		}
 		if len(records) > 0 {

@@ -86,6 +86,8 @@ func (c *copyCheck) backlog() error {
 			c.wrong(m.msg.Seq, "the trail says that it is %s, and it lies in bucket %s", told.State, bucketBacklog)
 		case told.Place != place:
 			c.wrong(m.msg.Seq, "it lies at place %s, the trail says %s", place, told.Place)
+		case c.b.flight.Get(seqKey(m.msg.Seq)) == nil: // else flights looks at it
+			c.unanswered(m.msg.Seq, m.past.unanswered, &told)
 		}
 		c.remembered(&m, ledger.StateOpen)
 		return nil
@@ -138,6 +140,8 @@ func (c *copyCheck) letters() error {
 			c.wrong(d.seq, "the trail says that it is %s, and it is stored as a dead letter", told.State)
 		case told.Accepted != d.ordered() || told.Place != d.place():
 			c.wrong(d.seq, "its dead letter is of place %s, the trail says %s", d.place(), told.Place)
+		default:
+			c.unanswered(d.seq, d.meta.Unanswered, &told)
 		}
 		if d.ordered() {
 			c.remembered(&m, ledger.StateDead)
@@ -221,6 +225,8 @@ func (c *copyCheck) flights() error {
 		case !told.Uncounted && (f.deliveries != told.Deliveries || f.failed != told.FailedAttempts):
 			c.wrong(f.seq, "it was delivered %d times and failed %d times, the trail says %d and %d",
 				f.deliveries, f.failed, told.Deliveries, told.FailedAttempts)
+		default:
+			c.unanswered(f.seq, f.unanswered, &told)
 		}
 		return nil
 	})
@@ -231,6 +237,13 @@ func (c *copyCheck) flights() error {
 		}
 	})
 	return err
+}
+
+// unanswered compares whether deliveries ended without an answer: the next one says so.
+func (c *copyCheck) unanswered(seq uint64, stored int, told *queue.Told) {
+	if !told.Untold && stored > 0 != told.Unanswered {
+		c.wrong(seq, "it says that %d of its deliveries ended without an answer, the trail says otherwise", stored)
+	}
 }
 
 // parked wants every entry to be of a message that is there, under its key.

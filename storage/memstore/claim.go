@@ -129,11 +129,12 @@ func (k *key) isAside(now time.Time, o queue.Owner) bool {
 func (s *state) lease(now time.Time, w *queue.Want, m *message) queue.Delivery {
 	s.fence++
 	m.deliveries++
+	m.unanswered = queue.AtLeastUnanswered(m.unanswered, m.Seq, s.restored)
 	owner := ownOwner(w.Owner)
 	m.lease = &lease{owner: owner, fence: s.fence, deadline: now.Add(w.Lease), length: w.Lease}
 	s.keys[m.PartitionKey].aside = nil
 	d := m.delivery()
-	s.record(queue.DispatchedRecord(now, &d, owner))
+	s.record(queue.DispatchedRecord(now, &d, m.holding()))
 	return d
 }
 

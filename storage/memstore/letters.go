@@ -12,14 +12,15 @@ func notDead(seq uint64) queue.ActionResult {
 }
 
 // revive opens a dead letter again at its own place, as if it had never been
-// delivered. Its history stays in the trail.
+// delivered. Its history stays in the trail; and what ended without an answer may have
+// had its effect all the same.
 func (s *state) revive(m *message, a *queue.Action) {
 	s.record(queue.ReplayedRecord(&m.Stored, a))
 	s.unblock(m)
 	delete(s.dead, m.Seq)
 	s.open[m.Seq] = m
 	m.letter = nil
-	m.deliveries, m.failed, m.unanswered = 0, 0, 0
+	m.deliveries, m.failed = 0, 0
 	s.ledger[m.IdempotencyKey].state = queue.Ready
 	s.enter(m, m.place)
 	s.file(m.PartitionKey)

@@ -22,7 +22,7 @@ type message struct {
 	place      queue.Place // zero: scheduled, or a letter that never entered the order
 	deliveries int         // those that count, the present one included
 	failed     int
-	unanswered int // deliveries that ended without an answer, and counted
+	unanswered int // deliveries of its whole life that ended without an answer, counted or not
 
 	lease  *lease  // at most one (P4)
 	letter *letter // set while it is a dead letter

@@ -186,7 +186,7 @@ func (s *state) exception(m *message) queue.Exception {
 		Stored: ownStored(m.Stored), State: s.stateOf(m), Place: m.place,
 		Route: m.route, Priority: m.priority, NotBefore: m.notBefore, AcceptedAt: m.acceptedAt,
 		LineBytes: m.lineBytes, LineHash: m.lineHash, Deaths: m.deaths,
-		Deliveries: m.deliveries, FailedAttempts: m.failed,
+		Deliveries: m.deliveries, FailedAttempts: m.failed, Unanswered: m.unanswered,
 	}
 	if m.sent != nil {
 		x.Sent, x.EditedHash = bytes.Clone(m.sent), m.content().LineHash

@@ -40,6 +40,9 @@ func (s *state) settle(now time.Time, a *queue.Settlement, p queue.Policy) queue
 		return res
 	}
 	name, place := m.PartitionKey, m.place
+	if a.Unanswered && (a.Verb == queue.Retry || a.Verb == queue.Release) {
+		m.unanswered++
+	}
 	switch a.Verb {
 	case queue.Ack:
 		s.ack(now, m, a)

@@ -19,6 +19,7 @@ func (s *Store) Start(ctx context.Context, r queue.StartRequest) (queue.StartRes
 		res = queue.StartResult{Clean: s.clean}
 		if r.Restored {
 			s.record(queue.RestoredRecord(&r))
+			s.restored = s.lastSeq
 			s.paused = &queue.Pause{By: queue.RestorePause, Since: micros(r.Now), Reason: queue.ReclaimRestored}
 		}
 		s.giveBack(&r, &res)

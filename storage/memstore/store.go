@@ -49,6 +49,7 @@ type Store struct {
 type state struct {
 	id       [16]byte // which store it is
 	lastSeq  uint64
+	restored uint64              // lastSeq when an older state was restored; 0: never
 	fence    uint64              // the last one given
 	duePlace queue.Place         // the last one given to a scheduled message
 	open     map[uint64]*message // by seq; what is scheduled, ready, held or leased

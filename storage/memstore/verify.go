@@ -95,7 +95,7 @@ func differsFromTrail(s *state, seq uint64, told *queue.Exception) string {
 		return "" // its counts are gone with its first records
 	case m.deaths != told.Deaths:
 		return "it died more or less often than the trail says"
-	case m.place != told.Place || m.deliveries != told.Deliveries || m.failed != told.FailedAttempts:
+	case m.place != told.Place || m.deliveries != told.Deliveries || m.failed != told.FailedAttempts || m.unanswered != told.Unanswered:
 		return "its place or its counts are not those of the trail"
 	}
 	return ""

@@ -19,6 +19,8 @@ import (
 //   - all leases of a key have one owner, and nothing is dispatched or decided
 //     past an earlier open message of its key that this owner does not hold (P5);
 //   - a message falls due once, behind everything that was accepted before;
+//   - whoever is given a message is told whether a delivery of it ended without an answer,
+//     from then on and for good;
 //   - dead letters, and they only, are replayed, discarded or edited (P8), each edit
 //     of the line that the last one left;
 //   - while claims are paused, or its key is held, nothing is dispatched;
@@ -55,19 +57,20 @@ const (
 
 // traced is one message of the picture.
 type traced struct {
-	first     *queue.Record
-	state     lifeState
-	place     queue.Place
-	owner     string
-	opened    uint64 // the record that gave it its place, or gave it back by a replay
-	leased    uint64 // the record of its present or last lease
-	delivery  int    // the number of the present or last one
-	counted   int    // deliveries that count so far
-	failed    int
-	waits     bool // it was put back until a time, and not handed out since
-	decisions int
-	settled   uint64 // the record that ended it
-	edits     int
+	first      *queue.Record
+	state      lifeState
+	place      queue.Place
+	owner      string
+	opened     uint64 // the record that gave it its place, or gave it back by a replay
+	leased     uint64 // the record of its present or last lease
+	delivery   int    // the number of the present or last one
+	counted    int    // deliveries that count so far
+	failed     int
+	unanswered int  // deliveries that ended without an answer
+	waits      bool // it was put back until a time, and not handed out since
+	decisions  int
+	settled    uint64 // the record that ended it
+	edits      int
 }
 
 // tracedKey is a partition key of the picture.
@@ -80,6 +83,7 @@ type tracedKey struct {
 type picture struct {
 	found    []string
 	lastSeq  uint64
+	restored uint64 // the last seq when an older state was restored
 	lastDue  queue.Place
 	paused   bool
 	messages map[uint64]*traced
@@ -116,6 +120,9 @@ func (p *picture) play(r *queue.Record) {
 	switch r.Event {
 	case queue.EventPaused, queue.EventRestored:
 		p.paused = true
+		if r.Event == queue.EventRestored {
+			p.restored = p.lastSeq
+		}
 	case queue.EventResumed:
 		p.require(p.paused, r, "nothing was paused")
 		p.paused = false
@@ -235,6 +242,7 @@ func (p *picture) ofMessage(r *queue.Record) {
 		m.waits = false
 	case queue.EventDeadLettered:
 		p.require(m.state == leased || m.state == placed, r, "it was not open")
+		p.require(r.Unanswered == m.unanswered, r, "says %d of %d deliveries without an answer", r.Unanswered, m.unanswered)
 		m.state = dead
 	case queue.EventReplayed:
 		p.require(m.state == dead, r, "it was not dead")
@@ -289,6 +297,10 @@ func (p *picture) dispatch(r *queue.Record, m *traced) {
 	m.state, m.owner, m.delivery, m.leased = leased, r.Worker, r.Delivery, r.N
 	m.counted++
 	m.waits = false
+	if r.Seq <= p.restored && m.unanswered == 0 {
+		m.unanswered = 1 // nobody knows
+	}
+	p.require(r.Unanswered == m.unanswered, r, "says %d of %d deliveries without an answer", r.Unanswered, m.unanswered)
 	p.nothingBefore(r, m)
 	for _, o := range p.key(r.PartitionKey).messages {
 		p.require(o.state != leased || o.owner == m.owner, r, "its key is leased to %s", o.owner)
@@ -314,6 +326,10 @@ func (p *picture) answer(r *queue.Record, m *traced) {
 		return
 	}
 	p.require(r.Delivery == m.delivery, r, "answers delivery %d, delivered was %d", r.Delivery, m.delivery)
+	if r.Unanswered > 0 {
+		m.unanswered++
+		p.require(r.Unanswered == m.unanswered, r, "says %d of %d deliveries without an answer", r.Unanswered, m.unanswered)
+	}
 	switch r.Event {
 	case queue.EventExtended:
 		return

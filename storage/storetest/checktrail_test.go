@@ -69,8 +69,8 @@ func TestCheckTrail(t *testing.T) {
 			rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(retried, 1, by("w", 1), failures(1)),
 			rec(dispatched, 1, by("v", 2)), rec(released, 1, by("v", 2)),
 			rec(dispatched, 1, by("v", 2)), rec(reclaimed, 1, by("v", 2), counts(1)),
-			rec(dispatched, 1, by("v", 3)), rec(reclaimed, 1, by("v", 3)),
-			rec(dispatched, 1, by("v", 3)), rec(decided, 1, by("v", 3)),
+			rec(dispatched, 1, by("v", 3), counts(1)), rec(reclaimed, 1, by("v", 3)),
+			rec(dispatched, 1, by("v", 3), counts(1)), rec(decided, 1, by("v", 3)),
 		},
 		"a dead letter that is skipped, replayed while the next is out, and discarded": {
 			rec(accepted, 1), rec(accepted, 2), rec(dispatched, 1, by("w", 1)), rec(deadLetter, 1, by("w", 1)),
@@ -142,6 +142,16 @@ var brokenTrails = map[string][]queue.Record{
 	},
 	"dispatched before what was accepted earlier fell due": {
 		rec(accepted, 1, later), rec(queue.EventDue, 1, at(1, 1)), rec(accepted, 2), rec(dispatched, 2, by("w", 1)),
+	},
+	"dispatched without a word of what nobody answered": {
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(released, 1, by("w", 1), counts(1)), rec(dispatched, 1, by("w", 1)),
+	},
+	"dispatched as if somebody had not answered": {rec(accepted, 1), rec(dispatched, 1, by("w", 1), counts(1))},
+	"dispatched without a word of a restore": {
+		rec(accepted, 1), {Event: queue.EventRestored, TS: time.Unix(1000, 0)}, {Event: queue.EventResumed, TS: time.Unix(1000, 0)}, rec(dispatched, 1, by("w", 1)),
+	},
+	"dead without a word of what nobody answered": {
+		rec(accepted, 1), rec(dispatched, 1, by("w", 1)), rec(reclaimed, 1, by("w", 1), counts(1)), rec(deadLetter, 1, by("w", 1)),
 	},
 	"dispatched while claims are paused": {rec(accepted, 1), {Event: queue.EventPaused, TS: time.Unix(1000, 0)}, rec(dispatched, 1, by("w", 1))},
 	"dispatched while restored":          {rec(accepted, 1), {Event: queue.EventRestored, TS: time.Unix(1000, 0)}, rec(dispatched, 1, by("w", 1))},

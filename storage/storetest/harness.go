@@ -73,6 +73,7 @@ func Run(t *testing.T, open Open) {
 		{"revoke", revokePromises},
 		{"leases", leasesPromises},
 		{"start", startPromises},
+		{"unanswered", unansweredPromises},
 		{"letters", letterPromises},
 		{"replay", replayPromises},
 		{"edit", editPromises},

@@ -225,7 +225,7 @@ var revokePromises = []promise{
 		w.take(consumer("ui"), "a1")
 		mark := w.mark()
 		equal(w, "dead", w.revoke("stuck", 1)[0].DeadCode, queue.CodeDeliveriesExhausted)
-		w.since(mark, "RECLAIMED a1 unanswered=2", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED")
+		w.since(mark, "RECLAIMED a1 unanswered=2", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED unanswered=2")
 		r := w.records(queue.TrailQuery{AfterN: mark + 1})[0]
 		equal(w, "record", [2]any{r.By, r.Reason}, [2]any{"olga", "stuck"})
 		equal(w, "letter", w.see("a1").Reason, "stuck")

@@ -21,7 +21,7 @@ var letterPromises = []promise{
 		equal(w, "status", statusText(w.status()), "ready=3 open_keys=1 ledger=3")
 		w.takeRun(worker("w"), "a1 a2 a3")
 	}},
-	{"a_replay_begins_to_count_anew", func(w *world) {
+	{"a_replay_begins_to_count_anew_but_for_what_nobody_answered", func(w *world) {
 		w.given("a1@A")
 		for range w.policy.MaxAttempts - 1 {
 			w.fail(worker("w"), w.take(worker("w"), "a1")[0])
@@ -33,7 +33,7 @@ var letterPromises = []promise{
 		w.states("a1 dead")
 		w.done(w.store.Replay(w.ctx, w.operator(""), []uint64{1}))
 		d := w.take(worker("w"), "a1")[0]
-		equal(w, "counts", [3]any{d.Number, d.FailedAttempts, d.Redelivered}, [3]any{1, 0, false})
+		equal(w, "counts", [3]any{d.Number, d.FailedAttempts, d.Redelivered}, [3]any{1, 0, true})
 		equal(w, "not dead", w.fail(worker("w"), d).DeadCode, "")
 	}},
 	{"a_replay_is_recorded_with_who_and_why", func(w *world) {

@@ -208,7 +208,7 @@ var reclaimPromises = []promise{
 		w.take(consumer("ui"), "a1")
 		mark := w.mark()
 		equal(w, "last", w.reclaimAfter(leaseTime)[0].DeadCode, queue.CodeDeliveriesExhausted)
-		w.since(mark, "RECLAIMED a1 unanswered=2", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED")
+		w.since(mark, "RECLAIMED a1 unanswered=2", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED unanswered=2")
 		x := w.see("a1")
 		equal(w, "letter", [3]any{x.Code, x.Reason, x.Deliveries}, [3]any{queue.CodeDeliveriesExhausted, queue.ReclaimExpired, 2})
 		w.states("a1 dead", "a2 held")

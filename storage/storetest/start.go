@@ -86,7 +86,7 @@ var startPromises = []promise{
 		w.take(worker("w"), "a1 b1")
 		mark := w.mark()
 		equal(w, "result", w.crash(), queue.StartResult{GaveBack: 2, DeadAgain: 1})
-		w.since(mark, "RECLAIMED a1 unanswered=3", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED", "RECLAIMED b1", "STARTED")
+		w.since(mark, "RECLAIMED a1 unanswered=3", "DEAD_LETTERED a1 DELIVERIES_EXHAUSTED unanswered=3", "RECLAIMED b1", "STARTED")
 		equal(w, "the bystander", w.take(worker("w"), "b1")[0].Number, 1)
 		equal(w, "reason", w.see("a1").Reason, queue.ReclaimCrash)
 	}},

@@ -217,7 +217,7 @@ func (m *machine) stepSettle(c *choices) {
 			Verb: of(c, queue.Ack, queue.Retry, queue.Release, queue.Hold, queue.Reject, queue.Ack, queue.Retry),
 			By:   of(c, "", "alice"), Reason: of(c, "", "why"), Random: uint32(c.below(4)) << 30,
 			After: of(c, 0, 0, 3*time.Second), Aside: of(c, 0, time.Second),
-			Until: m.now().Add(of(c, time.Second, 4*time.Second, 0, -time.Second)),
+			Until: m.now().Add(of(c, time.Second, 4*time.Second, 0, -time.Second)), Unanswered: c.oneIn(5),
 		}
 		switch c.below(16) {
 		case 1:
@@ -244,8 +244,8 @@ func (m *machine) stepSettle(c *choices) {
 func (m *machine) settle(answers []queue.Settlement) {
 	m.Helper()
 	for _, a := range answers {
-		m.Logf("  seq %d of %s: verb %d, after %s, until %s, aside %s", a.Token.Seq, a.Owner.Name, a.Verb,
-			a.After, a.Until.Round(0).Format("15:04:05.000"), a.Aside)
+		m.Logf("  seq %d of %s: verb %d, after %s, until %s, aside %s, unanswered %t", a.Token.Seq, a.Owner.Name, a.Verb,
+			a.After, a.Until.Round(0).Format("15:04:05.000"), a.Aside, a.Unanswered)
 	}
 	r := queue.SettleRequest{Now: m.now(), Policy: m.policy, Settlements: answers}
 	all(m, "settle", func(s queue.Store) ([]queue.SettleResult, error) { return s.Settle(m.ctx, r) })

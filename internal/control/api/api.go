@@ -248,10 +248,11 @@ type Exception struct {
 	NotBefore      Time   `json:"not_before,omitzero"`
 	Deliveries     int    `json:"deliveries"`
 	FailedAttempts int    `json:"failed_attempts"`
-	Owner          string `json:"owner,omitzero"`    // leased: who holds it
-	Deadline       Time   `json:"deadline,omitzero"` // leased
-	HeldBy         string `json:"held_by,omitzero"`  // held: what its key waits for, in words
-	DueAt          Time   `json:"due_at,omitzero"`   // held until a time, scheduled
+	Unanswered     int    `json:"unanswered,omitzero"` // deliveries of its whole life that ended without an answer: their effect may exist
+	Owner          string `json:"owner,omitzero"`      // leased: who holds it
+	Deadline       Time   `json:"deadline,omitzero"`   // leased
+	HeldBy         string `json:"held_by,omitzero"`    // held: what its key waits for, in words
+	DueAt          Time   `json:"due_at,omitzero"`     // held until a time, scheduled
 	Outcome        string `json:"outcome,omitzero"`
 	SettledAt      Time   `json:"settled_at,omitzero"`
 	DeadAt         Time   `json:"dead_at,omitzero"`
