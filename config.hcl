@@ -55,7 +55,8 @@ queue {
   # at once: 1 to 65536.
   max_prefetch = 1024
 
-  # How long running handlers may go on after SIGTERM before they are cut off: 1 s to a day.
+  # How long running handlers may go on after SIGTERM before they are cut off: 1 s to a day. A
+  # command is asked to end (SIGTERM) two seconds before, but at most a tenth of it.
   # Give the unit a TimeoutStopSec that is some seconds longer.
   drain_timeout_s = 30
 
@@ -198,7 +199,8 @@ route "ROUTE_REVIEW" {
 
 # A command per exception, without a shell; the first item is an absolute path. The command line
 # is visible to every user of the host: no secrets in it. timeout_ms (1 ms to a day) is 20000
-# where it is left out; env lists the names of variables that are passed on, besides PATH.
+# where it is left out; two seconds before (at most a tenth of it) the command gets SIGTERM, and
+# what exits by itself then has answered as at any time. env lists the names of variables that are passed on, besides PATH.
 #
 # handler "exec" "post-journal" {
 #   command    = ["/usr/local/bin/post"]

@@ -14,7 +14,7 @@ type Delivery struct {
 	Route          string          `json:"route"`
 	Number         int             `json:"delivery"`        // which delivery this is, from 1
 	FailedAttempts int             `json:"failed_attempts"` // retries so far
-	Redelivered    bool            `json:"redelivered"`     // somebody may have worked on it before
+	Redelivered    bool            `json:"redelivered"`     // somebody has worked on it before and given no answer: its effect may exist
 	AcceptedAt     time.Time       `json:"accepted_at"`
 	Deadline       time.Time       `json:"deadline"` // of the lease
 	TraceID        string          `json:"trace_id"`
@@ -47,6 +47,11 @@ type Answer struct {
 	After   time.Duration // Retry: not sooner than this; 0: as the server is configured
 	Until   time.Time     // Hold
 	Stderr  string        // the end of what a command said on its way; at most 4,096 bytes. Kept in the record
+
+	// Unanswered says of a Retry or a Release that this is no answer of whoever did the
+	// work: it was begun and cut off, or nobody can tell what became of it. Counting is
+	// not changed by it; but who gets the exception next is told that it is Redelivered.
+	Unanswered bool
 }
 
 // line spells the answer for a lease, with the line's end. The error is ErrUsage.
@@ -63,6 +68,9 @@ func (a Answer) line(lease string) ([]byte, error) {
 	}
 	if a.After > 0 {
 		said["after_ms"] = (a.After + time.Millisecond - 1).Milliseconds() // never sooner
+	}
+	if a.Unanswered {
+		said["unanswered"] = true
 	}
 	if !a.Until.IsZero() {
 		said["until"] = a.Until.UTC().Format(time.RFC3339Nano)

@@ -201,7 +201,7 @@ func (r *running) give(j *job, a Answer) {
 
 // fail has a job answered as failed, since its answer cannot be taken. The lock is held.
 func (r *running) fail(j *job, why string) {
-	j.faulty, j.answer = true, &Answer{Verb: Retry, Reason: "the answer cannot be taken: " + why}
+	j.faulty, j.answer = true, &Answer{Verb: Retry, Reason: "the answer cannot be taken: " + why, Unanswered: true}
 	_ = r.say(j.d.Lease, j.answer) // it is text: a lease that was received, and our own
 }
 

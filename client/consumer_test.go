@@ -75,7 +75,7 @@ func TestConsumer(t *testing.T) {
 		s.put(5, 1)
 		answers := map[string]Answer{
 			"k0": {Verb: Retry, Reason: "locked", After: 1500 * time.Microsecond, By: "b"},
-			"k1": {Verb: Release, Reason: "not mine"},
+			"k1": {Verb: Release, Reason: "cut off", Unanswered: true},
 			"k2": {Verb: Hold, Until: time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC), Reason: "dispute"},
 			"k3": {Verb: Reject, Reason: "unknown account", Stderr: "looking\nno such account\n"},
 			"k4": {Verb: Ack, Outcome: "A", Note: "\u202e\n"},
@@ -108,6 +108,9 @@ func TestConsumer(t *testing.T) {
 		if r := s.records(queue.EventRetried); len(r) == 0 || r[0].Reason != "locked" || r[0].By != "b" || r[0].Until.Sub(r[0].TS) < 2*time.Millisecond-time.Microsecond {
 			t.Errorf("retried %+v", r)
 		}
+		if r := s.records(queue.EventReleased); len(r) == 0 || r[0].Reason != "cut off" || r[0].Unanswered != 1 {
+			t.Errorf("released %+v", r)
+		}
 		if r := s.records(queue.EventDeadLettered); len(r) != 1 || r[0].Reason != "unknown account" || r[0].Stderr != answers["k3"].Stderr {
 			t.Errorf("rejected %+v", r)
 		}
@@ -128,7 +131,7 @@ func TestConsumer(t *testing.T) {
 			t.Error(err)
 		}
 		r := s.records(queue.EventRetried)
-		if len(r) != 1 || !strings.HasPrefix(r[0].Reason, "the answer cannot be taken: outcome is not 1 to 64") || refused.Load() != 1 {
+		if len(r) != 1 || !strings.HasPrefix(r[0].Reason, "the answer cannot be taken: outcome is not 1 to 64") || refused.Load() != 1 || r[0].Unanswered != 1 {
 			t.Errorf("retried %+v", r)
 		}
 	})

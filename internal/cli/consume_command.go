@@ -169,6 +169,7 @@ func (r *commandRuns) answer(a *queue.Answer) client.Answer {
 	return client.Answer{
 		Verb: verbNames[a.Verb], Outcome: a.Outcome, By: begin(by, queue.MaxRecordID), Note: begin(a.Note, queue.MaxRecordText),
 		Reason: begin(a.Reason, queue.MaxRecordText), After: a.After, Until: a.Until, Stderr: a.Stderr, // at most so much, and UTF-8
+		Unanswered: a.Unanswered,
 	}
 }
 

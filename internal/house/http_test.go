@@ -165,6 +165,47 @@ func TestHTTPHandler(t *testing.T) {
 		}
 		s.sound()
 	})
+	t.Run("who has read it and did not answer is told when it comes again", func(t *testing.T) {
+		t.Parallel()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		told := make(chan string, 9)
+		go func() {
+			for first := true; ; first = false {
+				c, err := l.Accept()
+				if err != nil {
+					return // the test is over
+				}
+				var posted struct {
+					Delivery    int
+					Redelivered bool
+				}
+				r, err := http.ReadRequest(bufio.NewReader(c))
+				if err == nil && json.NewDecoder(r.Body).Decode(&posted) == nil {
+					told <- fmt.Sprint(posted.Delivery, " ", posted.Redelivered)
+				}
+				if !first {
+					fmt.Fprint(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+				}
+				_ = c.Close()
+			}
+		}()
+		s := newSite(t, fmt.Sprintf(hookConfig, "http://"+l.Addr().String(), ""))
+		p := s.serve()
+		s.sendOne(exceptionLine("K", "1", ""))
+		if first, again := <-told, <-told; first != "1 false" || again != "1 true" {
+			t.Errorf("told %q, then %q", first, again)
+		}
+		eventually(t, "it is done", func() bool { return strings.Contains(s.says("--json", "status"), `"done":1`) })
+		p.stop()
+		if r := s.last(queue.EventReleased); r.Code != queue.CodeHandlerUnavailable || r.Unanswered != 1 {
+			t.Errorf("released: %+v", r)
+		}
+		s.sound()
+	})
 	// B53: nor in anything that the program writes.
 	t.Run("its secrets are in no log, record or output", func(t *testing.T) {
 		t.Parallel()

@@ -63,8 +63,8 @@ var verbs = map[string]struct {
 	with []string
 }{
 	"ack":     {settle, queue.Ack, []string{"outcome", "by", "note", "stderr"}},
-	"retry":   {settle, queue.Retry, []string{"reason", "after_ms", "by", "stderr"}},
-	"release": {settle, queue.Release, []string{"reason", "by", "stderr"}},
+	"retry":   {settle, queue.Retry, []string{"reason", "after_ms", "by", "stderr", "unanswered"}},
+	"release": {settle, queue.Release, []string{"reason", "by", "stderr", "unanswered"}},
 	"hold":    {settle, queue.Hold, []string{"until", "reason", "by", "stderr"}},
 	"reject":  {settle, queue.Reject, []string{"reason", "by", "stderr"}},
 	"extend":  {extend, 0, nil},
@@ -100,6 +100,8 @@ func readAnswer(text []byte) (a said) {
 			s.Until, err = timeOf(name, value)
 		case "after_ms":
 			s.After, err = millisecondsOf(name, value)
+		case "unanswered":
+			s.Unanswered, err = flagOf(name, value)
 		default:
 			err = fmt.Errorf("there is no member %s", quote([]byte(name)))
 		}
@@ -279,6 +281,13 @@ func textOf(name string, value jsontext.Value, limit int) (string, error) {
 		return "", fmt.Errorf("%s has %d bytes, the limit is %d", name, len(text), limit)
 	}
 	return text, nil
+}
+
+func flagOf(name string, value jsontext.Value) (bool, error) {
+	if k := value.Kind(); k != jsontext.KindTrue && k != jsontext.KindFalse {
+		return false, fmt.Errorf("%s is neither true nor false: %s", name, quoteValue(value))
+	}
+	return value.Kind() == jsontext.KindTrue, nil
 }
 
 func timeOf(name string, value jsontext.Value) (time.Time, error) {

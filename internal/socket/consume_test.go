@@ -321,6 +321,10 @@ func TestReadAnswer(t *testing.T) {
 		`{"hold":"LEASE"}`:                                                         "hold has no until",
 		`{"hold":"LEASE","until":"tomorrow"}`:                                      `until is not an RFC 3339 date and time up to the year 2261: "tomorrow"`,
 		`{"hold":"LEASE","until":"2262-01-01T00:00:00Z"}`:                          `until is not an RFC 3339 date and time up to the year 2261: "2262-01-01T00:00:00Z"`,
+		`{"retry":"LEASE","unanswered":1}`:                                         `unanswered is neither true nor false: 1`,
+		`{"release":"LEASE","unanswered":null}`:                                    `unanswered is neither true nor false: null`,
+		`{"hold":"LEASE","until":"2040-01-01T00:00:00Z","unanswered":true}`:        "hold has no member unanswered",
+		`{"ack":"LEASE","outcome":"A","unanswered":true}`:                          "ack has no member unanswered",
 		`{"release":"LEASE","hurry":true}`:                                         `there is no member "hurry"`,
 		`{"extend":"LEASE","by":"alice"}`:                                          "extend has no member by",
 		`{"detach":false}`:                                                         `detach is not true: false`,
@@ -337,6 +341,14 @@ func TestReadAnswer(t *testing.T) {
 	s := a.settlement
 	if a.fault != "" || a.kind != settle || s.Verb != queue.Retry || s.Token != (queue.Token{Seq: 42, Fence: 7}) || s.By != "b" || s.Reason != "r" || s.Stderr != "a\n" || s.After < 24*time.Hour {
 		t.Errorf("%+v", a)
+	}
+	for line, want := range map[string]bool{
+		`{"release":"` + lease + `"}`: false, `{"release":"` + lease + `","unanswered":false}`: false,
+		`{"release":"` + lease + `","unanswered":true}`: true, `{"unanswered":true,"retry":"` + lease + `"}`: true,
+	} {
+		if a := readAnswer([]byte(line)); a.fault != "" || a.settlement.Unanswered != want {
+			t.Errorf("%s: %+v", line, a)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ func (rt *route) inProcess() *served { return rt.current.Load() }
 type served struct {
 	given   any     // as it came
 	handler Handler // one of the two
+	asker   Asker   // the handler, if it is one
 	pure    Pure
 	since   time.Time
 	health  health
@@ -96,6 +97,7 @@ func (r *Runner) setHandlers(handlers map[queue.Route]any) {
 		case old == nil || !same(old.given, h):
 			next := &served{given: h, since: now}
 			next.handler, _ = h.(Handler)
+			next.asker, _ = h.(Asker)
 			next.pure, _ = h.(Pure)
 			rt.current.Store(next)
 		}

@@ -174,3 +174,119 @@ func TestDrain_Run_returns_after_the_last_goroutine(t *testing.T) {
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
+
+// asker is a handler that can be asked to end.
+type asker struct {
+	*effects
+	begun func(ctx context.Context, asked <-chan struct{}) queue.Answer
+}
+
+func (a *asker) HandleAsked(ctx context.Context, asked <-chan struct{}, _ *queue.Delivery) queue.Answer {
+	return a.begun(ctx, asked)
+}
+
+// P9: a command that can end cleanly, if it is asked to, does; what it fails with then
+// may be the asking's, and costs no attempt.
+func TestDrain_asks_before_it_cuts_off(t *testing.T) {
+	back := queue.Answer{Verb: queue.Release, Reason: "cut off", Unanswered: true}
+	for _, c := range []struct {
+		name    string
+		answer  queue.Answer
+		drained Drained
+		state   queue.State
+		silent  int
+	}{
+		{"an ack is one", queue.Answer{Verb: queue.Ack, Outcome: "DONE"}, Drained{}, queue.Done, 0},
+		{"a reject is one", queue.Answer{Verb: queue.Reject, Reason: "exit status 65"}, Drained{}, queue.Dead, 0},
+		{"a release of its own is one", queue.Answer{Verb: queue.Release}, Drained{}, queue.Ready, 0},
+		{"a handler that is not available is no more", queue.Unavailable("exit status 69", 0), Drained{}, queue.Ready, 0},
+		{"a failure costs no attempt", queue.Answer{Verb: queue.Retry, Reason: "exit status 1"}, Drained{CutOff: 1}, queue.Ready, 0},
+		{"a death costs none, and may have had its effect", back, Drained{CutOff: 1}, queue.Ready, 1},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			g := open(t, one(), nil)
+			o := one()
+			o.Settings.Policy.OnDeadLetter = queue.HoldKey
+			g.rewire(o, map[queue.Route]any{queue.RouteReview: &asker{g.seen, func(_ context.Context, asked <-chan struct{}) queue.Answer {
+				<-asked
+				return c.answer
+			}}}).begin()
+			g.submit("a1@A")
+			synctest.Wait()
+			began := time.Now()
+			if d := g.end(); d != c.drained {
+				t.Errorf("got %+v", d)
+			}
+			if took := time.Since(began); took != 28*time.Second {
+				t.Errorf("it took %v of 30s", took)
+			}
+			x := g.message("a1")
+			if x.State != c.state || x.FailedAttempts != 0 || x.Unanswered != c.silent || c.state == queue.Ready && x.Deliveries != 0 {
+				t.Errorf("%s, %d deliveries, %d failures, %d without an answer", x.State, x.Deliveries, x.FailedAttempts, x.Unanswered)
+			}
+		})
+	}
+	inBubble(t, "what does not listen is cut off at the limit", func(t *testing.T) {
+		g := open(t, one(), nil)
+		g.rewire(one(), map[queue.Route]any{queue.RouteReview: &asker{g.seen, func(ctx context.Context, _ <-chan struct{}) queue.Answer {
+			<-ctx.Done()
+			return back
+		}}}).begin()
+		g.submit("a1@A")
+		synctest.Wait()
+		began := time.Now()
+		if d := g.end(); d != (Drained{CutOff: 1}) || time.Since(began) != 30*time.Second {
+			t.Errorf("got %+v after %v", d, time.Since(began))
+		}
+		if x := g.message("a1"); x.State != queue.Ready || x.Unanswered != 1 {
+			t.Errorf("%+v", x)
+		}
+	})
+	inBubble(t, "a tenth of a short limit before it", func(t *testing.T) {
+		o := one()
+		o.Settings.DrainTimeout = 5 * time.Second
+		g := open(t, o, nil)
+		g.rewire(o, map[queue.Route]any{queue.RouteReview: &asker{g.seen, func(_ context.Context, asked <-chan struct{}) queue.Answer {
+			<-asked
+			return queue.Answer{Verb: queue.Ack, Outcome: "DONE"}
+		}}}).begin()
+		g.submit("a1@A")
+		synctest.Wait()
+		began := time.Now()
+		if d := g.end(); !d.Clean() || time.Since(began) != 4500*time.Millisecond {
+			t.Errorf("got %+v after %v", d, time.Since(began))
+		}
+	})
+}
+
+// README: who is asked again is told so. What a handler has answered does not count.
+func TestUnanswered_is_told_to_who_gets_it_next(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		first  queue.Answer
+		number int
+		told   bool
+	}{
+		{"a death by a signal", queue.Answer{Verb: queue.Retry, Reason: "killed by a signal: killed", Unanswered: true}, 2, true},
+		{"an answer that nobody can read", queue.Answer{Verb: 99}, 2, true},
+		{"an outcome that cannot be recorded", queue.Answer{Verb: queue.Ack, Outcome: "not a word"}, 2, true},
+		{"a connection that broke", queue.Answer{Verb: queue.Release, Unavailable: true, Unanswered: true}, 1, true},
+		{"a connection that was refused", queue.Unavailable("connection refused", 0), 1, false},
+		{"a failure", queue.Answer{Verb: queue.Retry, Reason: "exit status 75"}, 2, false},
+		{"a release", queue.Answer{Verb: queue.Release}, 1, false},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			var got []queue.Delivery
+			start(t, one(), func(_ context.Context, d *queue.Delivery) queue.Answer {
+				if got = append(got, *d); len(got) == 1 {
+					return c.first
+				}
+				return queue.Answer{Verb: queue.Ack, Outcome: "DONE"}
+			}).submit("a1@A")
+			pass(time.Hour)
+			if len(got) != 2 || got[0].Redelivered || got[1].Redelivered != c.told || got[1].Number != c.number {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

@@ -141,9 +141,15 @@ func (s *Session) putBackBy(tokens []queue.Token, reason string,
 	slices.SortFunc(tokens, func(a, b queue.Token) int { return cmp.Compare(a.Fence, b.Fence) })
 	r, now := s.r, s.r.now()
 	settlements := make([]queue.Settlement, len(tokens))
+	s.mu.Lock()
 	for i, t := range tokens {
-		settlements[i] = queue.Settlement{Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason}
+		l := s.unsettled[t]
+		settlements[i] = queue.Settlement{
+			Token: t, Owner: s.a.Owner, Verb: queue.Release, At: now, Reason: reason,
+			Unanswered: l != nil && !l.fresh, // what it was told of it may have worked on
+		}
 	}
+	s.mu.Unlock()
 	results, err := settle(r.settings.Load().Policy, settlements)
 	if fatal(err) {
 		r.fail("put back what a consumer had", err)

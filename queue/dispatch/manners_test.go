@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -727,6 +728,34 @@ func TestWatch_consumers(t *testing.T) {
 		pass(2 * time.Minute)
 		if !strings.Contains(log.String(), `"consumers":2,"free_room":0`) {
 			t.Errorf("the log: %s", log.String())
+		}
+	})
+}
+
+// Who detaches has answered nothing of what it was told of, and may have worked on it.
+func TestLeaving_what_was_told_may_have_had_its_effect(t *testing.T) {
+	inBubble(t, "and what was not has not", func(t *testing.T) {
+		g := hosted(t)
+		reads, silent := g.attach(attachment("reads", 9)), g.silent(attachment("silent", 9))
+		g.submit("a1@A", "b1@B", "c1@C", "d1@D", "e1@E", "f1@F", "g1@G", "h1@H")
+		synctest.Wait()
+		told := reads.told()
+		if told == "" || len(strings.Fields(told)) == 8 {
+			t.Fatalf("the first was told of %q: this shows nothing", told)
+		}
+		for _, c := range []*guest{reads, silent} {
+			if err := c.Detach(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"a1", "b1", "c1", "d1", "e1", "f1", "g1", "h1"} {
+			x, want := g.message(id), 0
+			if slices.Contains(strings.Fields(told), id) {
+				want = 1
+			}
+			if x.State != queue.Ready || x.Unanswered != want || x.Deliveries != 0 {
+				t.Errorf("%s, told %d: %s, %d deliveries, %d without an answer", id, want, x.State, x.Deliveries, x.Unanswered)
+			}
 		}
 	})
 }

@@ -12,9 +12,19 @@ import (
 )
 
 // Handler gets one delivery at a time. Its context ends when the drain's time is
-// up: it must then return soon, and what it answers counts only if it is an ack.
+// up: it must then return soon, and what it answers counts only if it is an ack. Whatever
+// it answers then, or for what was cut off otherwise, it says in Unanswered whether the
+// effect may exist.
 type Handler interface {
 	Handle(ctx context.Context, d *queue.Delivery) queue.Answer
+}
+
+// Asker is a Handler that can ask its work to end by itself before it makes it end:
+// asked is closed shortly before ctx ends. What the work then says of itself counts as at
+// any time; only a failure is put back, uncounted, since it may be the asking's.
+type Asker interface {
+	Handler
+	HandleAsked(ctx context.Context, asked <-chan struct{}, d *queue.Delivery) queue.Answer
 }
 
 // Pure is a handler without an effect of its own: the record of the settlement is

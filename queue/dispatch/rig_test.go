@@ -265,7 +265,7 @@ func slowly(d time.Duration) func(context.Context, *queue.Delivery) queue.Answer
 		case <-time.After(d):
 			return queue.Answer{Verb: queue.Ack, Outcome: "DONE"}
 		case <-ctx.Done():
-			return queue.Answer{Verb: queue.Retry, Reason: "cut off"}
+			return queue.Answer{Verb: queue.Retry, Reason: "cut off", Unanswered: true}
 		}
 	}
 }

@@ -92,6 +92,7 @@ func (d Drained) Clean() bool { return d.CutOff == 0 }
 
 // shift is one Run: what its workers share.
 type shift struct {
+	asked    chan struct{}   // closed shortly before working ends, at a drain: who can end by itself should
 	working  context.Context // ends the handlers that still run
 	settling context.Context // ends the patience of settlements
 
@@ -116,7 +117,7 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	defer endWork()
 	settling, endSettling := context.WithCancel(lasting)
 	defer endSettling()
-	s := &shift{working: working, settling: settling}
+	s := &shift{asked: make(chan struct{}), working: working, settling: settling}
 
 	var taking, keeper sync.WaitGroup
 	for _, w := range r.crew.fed() {
@@ -142,7 +143,7 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	s.hands.Go(func() { s.released.Add(r.clearDesk(settling)) })
 	finished := make(chan struct{})
 	go func() { s.hands.Wait(); close(finished) }()
-	r.awaitHands(finished, hurry)
+	r.awaitHands(s, finished, hurry)
 	endWork()
 	defer time.AfterFunc(settleTime, endSettling).Stop()
 	<-finished
@@ -152,15 +153,32 @@ func (r *Runner) Run(stop, hurry context.Context) (Drained, error) {
 	return s.drained(), r.failedWith()
 }
 
-// awaitHands gives running handlers the drain's time.
-func (r *Runner) awaitHands(finished <-chan struct{}, hurry context.Context) {
-	limit := time.NewTimer(r.settings.Load().DrainTimeout)
+// askedBefore is how long before the drain's limit handlers are asked to end, but no more
+// than a tenth of it: as commands are before their own time limit.
+const askedBefore = 2 * time.Second
+
+// awaitHands gives running handlers the drain's time, and asks them to end shortly before
+// it is over.
+func (r *Runner) awaitHands(s *shift, finished <-chan struct{}, hurry context.Context) {
+	timeout := r.settings.Load().DrainTimeout
+	grace := min(askedBefore, timeout/10)
+	limit := time.NewTimer(timeout - grace)
 	defer limit.Stop()
-	select {
-	case <-finished:
-	case <-limit.C:
-	case <-hurry.Done():
-	case <-r.failed:
+	for asked := false; ; asked = true {
+		select {
+		case <-limit.C:
+			if asked {
+				return
+			}
+			close(s.asked)
+			limit.Reset(grace)
+		case <-finished:
+			return
+		case <-hurry.Done():
+			return
+		case <-r.failed:
+			return
+		}
 	}
 }
 

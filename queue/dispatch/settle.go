@@ -18,7 +18,7 @@ func (w *worker) settlement(d *queue.Delivery, a *queue.Answer) queue.Settlement
 	s := queue.Settlement{
 		Token: d.Token, Owner: w.owner(), Verb: a.Verb, At: w.r.now(),
 		Outcome: a.Outcome, By: a.By, Note: a.Note, Reason: a.Reason,
-		After: a.After, Until: a.Until, Stderr: a.Stderr,
+		After: a.After, Until: a.Until, Stderr: a.Stderr, Unanswered: a.Unanswered,
 	}
 	switch {
 	case a.Unavailable:

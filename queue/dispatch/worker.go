@@ -206,14 +206,38 @@ func (w *worker) handle(s *shift, h *served, d *queue.Delivery) {
 		w.settleOne(s, d, &back)
 		return
 	}
-	a := sound(h.handler.Handle(s.working, d), w.r.now())
-	if s.working.Err() != nil && a.Verb != queue.Ack {
+	a := sound(h.run(s, d), w.r.now())
+	if s.cuts(h, &a) {
 		s.cutOff.Add(1)
-		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain", Stderr: a.Stderr}
+		a = queue.Answer{Verb: queue.Release, Reason: "cut off by the drain", Stderr: a.Stderr, Unanswered: a.Unanswered}
 	}
 	w.noteHealth(h, d, &a)
 	w.observe(d, &a, start)
 	w.settleOne(s, d, &a)
+}
+
+// run runs a delivery through its handler.
+func (h *served) run(s *shift, d *queue.Delivery) queue.Answer {
+	if h.asker != nil {
+		return h.asker.HandleAsked(s.working, s.asked, d)
+	}
+	return h.handler.Handle(s.working, d)
+}
+
+// cuts reports whether the drain has cut a delivery off, so that it goes back uncounted
+// (P9): what was answered after the end counts only if it is an ack, and of one that was
+// asked to end what it has said of itself, but for a failure.
+func (s *shift) cuts(h *served, a *queue.Answer) bool {
+	if s.working.Err() != nil {
+		return a.Verb != queue.Ack
+	}
+	select {
+	case <-s.asked:
+		failed := a.Verb == queue.Retry || a.Verb == queue.Release && a.Unanswered && !a.Unavailable
+		return h.asker != nil && failed
+	default:
+		return false
+	}
 }
 
 // sound returns an answer that a store can apply and that a loop cannot be made of.
@@ -222,9 +246,9 @@ func (w *worker) handle(s *shift, h *served, d *queue.Delivery) {
 func sound(a queue.Answer, now time.Time) queue.Answer {
 	switch {
 	case a.Verb < queue.Ack || a.Verb > queue.Reject:
-		return queue.Answer{Verb: queue.Retry, Reason: "the handler gave no answer", Stderr: a.Stderr}
+		return queue.Answer{Verb: queue.Retry, Reason: "the handler gave no answer", Stderr: a.Stderr, Unanswered: true}
 	case a.Verb == queue.Ack && !queue.ValidOutcome(a.Outcome):
-		return queue.Answer{Verb: queue.Retry, Reason: "the handler's outcome cannot be recorded", Stderr: a.Stderr}
+		return queue.Answer{Verb: queue.Retry, Reason: "the handler's outcome cannot be recorded", Stderr: a.Stderr, Unanswered: true}
 	case a.Verb == queue.Hold && !a.Until.After(now):
 		a.Verb = queue.Release
 	}

@@ -98,9 +98,10 @@ func opening(text []byte) []byte {
 
 const byteOrderMark = "\ufeff"
 
-// unread is the answer of a handler whose own nobody can read.
+// unread is the answer of a handler whose own nobody can read: it has reported success,
+// so its effect is likely to exist.
 func unread(why error) (queue.Answer, error) {
-	return queue.Answer{Verb: queue.Retry, Reason: why.Error()}, why
+	return queue.Answer{Verb: queue.Retry, Reason: why.Error(), Unanswered: true}, why
 }
 
 func join(text, more string) string {
@@ -200,32 +201,33 @@ func (s *said) answer() queue.Answer {
 		return queue.Answer{Verb: queue.Ack, Outcome: s.outcome(), By: s.text(saidBy), Note: s.text(saidNote)}
 	}
 	a := queue.Answer{Verb: verb, By: s.text(saidBy), Reason: s.text(saidReason)}
-	if named > 1 || s.values[saidOutcome] != nil {
+	more := named > 1 || s.values[saidOutcome] != nil
+	if more {
 		s.fault("it says more than one thing")
-		a.Verb = queue.Retry
-		return a
 	}
-	switch verb {
-	case queue.Retry:
-		s.mustBeTrue(saidRetry)
-		a.After = s.after()
-	case queue.Release:
-		if !s.mustBeTrue(saidRelease) {
-			a.Verb = queue.Retry
-		}
-	case queue.Hold:
-		until, ok := queue.ParseTime(s.text(saidHold))
-		if !ok {
-			s.fault("hold is not an RFC 3339 date and time up to the year %d: %s", queue.MaxYear, shown(s.values[saidHold]))
-			a.Verb = queue.Retry
-		}
-		a.Until = until
-	case queue.Reject:
-		if !s.mustBeTrue(saidReject) {
-			a.Verb = queue.Retry
-		}
+	if more || !s.meant(&a) {
+		a.Verb, a.Until, a.Unanswered = queue.Retry, time.Time{}, true
 	}
 	return a
+}
+
+// meant completes an answer whose verb is not an ack, and reports whether that can be
+// meant.
+func (s *said) meant(a *queue.Answer) (ok bool) {
+	switch a.Verb {
+	case queue.Retry:
+		ok = s.mustBeTrue(saidRetry)
+		a.After = s.after()
+		return ok
+	case queue.Release:
+		return s.mustBeTrue(saidRelease)
+	case queue.Reject:
+		return s.mustBeTrue(saidReject)
+	}
+	if a.Until, ok = queue.ParseTime(s.text(saidHold)); !ok {
+		s.fault("hold is not an RFC 3339 date and time up to the year %d: %s", queue.MaxYear, shown(s.values[saidHold]))
+	}
+	return ok
 }
 
 // outcome returns the outcome to record: the one that is named, if it can be.

@@ -19,6 +19,11 @@ func done(note string) queue.Answer {
 
 func retry(reason string) queue.Answer { return queue.Answer{Verb: queue.Retry, Reason: reason} }
 
+// unread is a retry that the handler has not asked for.
+func unread(reason string) queue.Answer {
+	return queue.Answer{Verb: queue.Retry, Reason: reason, Unanswered: true}
+}
+
 func TestParseAnswer(t *testing.T) {
 	until := time.Date(2026, 3, 31, 16, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -66,30 +71,30 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 		{"by and note of another kind", `{"outcome":"POSTED","by":["a"],"note":1}`, queue.Answer{
 			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: "[\"a\"]"; note is not a string: "1"`,
 		}},
-		{"a verb, and bad UTF-8 after it", "{\"reject\":true,\"reason\":\"caf\xe9\"}", retry("malformed answer: the line is no JSON object: ")},
-		{"a verb, and bad UTF-8 before it", "{\"reason\":\"caf\xe9\",\"reject\":true}", retry("malformed answer: the line is no JSON object: ")},
-		{"a verb beside what is no JSON", `{"retry":true,"amount":NaN}`, retry("malformed answer: the line is no JSON object: ")},
-		{"a verb twice", `{"hold":"2026-03-31T18:00:00Z","hold":null}`, retry("malformed answer: the line is no JSON object: ")},
-		{"a verb and more", `{"reject":true} junk`, retry("malformed answer: the line is no JSON object: ")},
-		{"half an object", `{"outcome":"POSTED"`, retry("malformed answer: the line is no JSON object: ")},
-		{"a verb as Python prints it", `{'reject': True, 'reason': 'no such account'}`, retry("malformed answer: the line is no JSON object: ")},
-		{"a verb without quotes", `{ retry : true }`, retry("malformed answer: the line is no JSON object: ")},
+		{"a verb, and bad UTF-8 after it", "{\"reject\":true,\"reason\":\"caf\xe9\"}", unread("malformed answer: the line is no JSON object: ")},
+		{"a verb, and bad UTF-8 before it", "{\"reason\":\"caf\xe9\",\"reject\":true}", unread("malformed answer: the line is no JSON object: ")},
+		{"a verb beside what is no JSON", `{"retry":true,"amount":NaN}`, unread("malformed answer: the line is no JSON object: ")},
+		{"a verb twice", `{"hold":"2026-03-31T18:00:00Z","hold":null}`, unread("malformed answer: the line is no JSON object: ")},
+		{"a verb and more", `{"reject":true} junk`, unread("malformed answer: the line is no JSON object: ")},
+		{"half an object", `{"outcome":"POSTED"`, unread("malformed answer: the line is no JSON object: ")},
+		{"a verb as Python prints it", `{'reject': True, 'reason': 'no such account'}`, unread("malformed answer: the line is no JSON object: ")},
+		{"a verb without quotes", `{ retry : true }`, unread("malformed answer: the line is no JSON object: ")},
 		{"a name twice", `{"outcome":"POSTED","outcome":"A"}`, done(`malformed answer: the line is no JSON object: `)},
 		{"words in braces", `{on hold no more}`, done(`malformed answer: the line is no JSON object: `)},
 		{"a part of a word", `{threshold: 3}`, done(`malformed answer: the line is no JSON object: `)},
 		{"bad UTF-8", "{\"note\":\"\xff\"}", done(`malformed answer: the line is no JSON object: `)},
 		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: \"something follows the object\"")},
 		// The work is not done: these do not settle.
-		{"a verb of another kind", `{"retry":"yes"}`, retry(`malformed answer: retry is neither true nor false: "\"yes\""`)},
-		{"a release of another kind", `{"release":1,"reason":"r"}`, retry(`r; malformed answer: release is neither true nor false: "1"`)},
-		{"a reject of another kind", `{"reject":{}}`, retry(`malformed answer: reject is neither true nor false: "{}"`)},
-		{"a hold without a time", `{"hold":true}`, retry(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "true"`)},
-		{"a hold until nonsense", `{"hold":"tomorrow"}`, retry(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"tomorrow\""`)},
-		{"a hold for ever", `{"hold":"9999-01-01T00:00:00Z"}`, retry(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"9999-01-01T00:00:00Z\""`)},
+		{"a verb of another kind", `{"retry":"yes"}`, unread(`malformed answer: retry is neither true nor false: "\"yes\""`)},
+		{"a release of another kind", `{"release":1,"reason":"r"}`, unread(`r; malformed answer: release is neither true nor false: "1"`)},
+		{"a reject of another kind", `{"reject":{}}`, unread(`malformed answer: reject is neither true nor false: "{}"`)},
+		{"a hold without a time", `{"hold":true}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "true"`)},
+		{"a hold until nonsense", `{"hold":"tomorrow"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"tomorrow\""`)},
+		{"a hold for ever", `{"hold":"9999-01-01T00:00:00Z"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"9999-01-01T00:00:00Z\""`)},
 		{"a negative delay", `{"retry":true,"after_ms":-5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "-5"`)},
 		{"a delay with a fraction", `{"retry":true,"after_ms":1.5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "1.5"`)},
-		{"two verbs", `{"retry":true,"reject":true}`, retry(`malformed answer: it says more than one thing`)},
-		{"an outcome and a verb", `{"outcome":"POSTED","release":true}`, retry(`malformed answer: it says more than one thing`)},
+		{"two verbs", `{"retry":true,"reject":true}`, unread(`malformed answer: it says more than one thing`)},
+		{"an outcome and a verb", `{"outcome":"POSTED","release":true}`, unread(`malformed answer: it says more than one thing`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := handler.ParseAnswer([]byte(c.line))
@@ -126,7 +131,7 @@ func TestParseAnswer_what_is_longer_than_an_answer(t *testing.T) {
 		{"\ufeff{", ``},
 	} {
 		got, err := handler.ParseAnswer([]byte(fill(c.begin, c.end, limit+1)))
-		if want := retry("malformed answer: over 65536 bytes"); got != want || !errors.Is(err, handler.ErrAnswer) {
+		if want := unread("malformed answer: over 65536 bytes"); got != want || !errors.Is(err, handler.ErrAnswer) {
 			t.Errorf("%s…%s: got %.200v, %v", c.begin, c.end, got, err)
 		}
 	}

@@ -23,7 +23,11 @@
 //	0              what the first line of its output says (ParseAnswer), else ack
 //	65             reject: to the dead letters
 //	69, 77, 78     unavailable: the route waits, nothing is counted
-//	75, all others retry; death by a signal and the time limit too
+//	75, all others retry; death by a signal, and at the time limit, too
+//
+// What exits by itself has answered, also if it was sent SIGTERM before a limit; what
+// dies of a signal has not, and whoever gets it next is told that its effect may exist
+// ([queue.Answer]'s Unanswered). So is who gets what a hook was sent and did not answer.
 //
 // These are the names of sysexits.h: EX_DATAERR, EX_UNAVAILABLE, EX_NOPERM,
 // EX_CONFIG, EX_TEMPFAIL.

@@ -75,8 +75,14 @@ func NewExec(o ExecOptions) (*Exec, error) {
 // ctx has ended: that is the end of a grace already (the drain's), so the command is
 // killed at once.
 func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
+	return e.HandleAsked(ctx, nil, d)
+}
+
+// HandleAsked is Handle for a ctx that is about to end once asked is closed: then the
+// command is asked to end by itself (SIGTERM), as shortly before its time limit.
+func (e *Exec) HandleAsked(ctx context.Context, asked <-chan struct{}, d *queue.Delivery) queue.Answer {
 	if ctx.Err() != nil {
-		return cutOff
+		return notBegun
 	}
 	stdin := append(queue.AppendDelivery(nil, d, false), '\n')
 	var out firstLine
@@ -87,12 +93,12 @@ func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	cmd.WaitDelay = drainGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 
-	stopped, err := e.run(ctx, cmd)
+	stopped, err := e.run(ctx, asked, cmd)
 	if err != nil {
 		return queue.Unavailable("cannot start: "+err.Error(), 0)
 	}
 	if cmd.ProcessState == nil { // somebody else has reaped it
-		return queue.Answer{Verb: queue.Retry, Reason: "how it ended is not known", Stderr: diag.text()}
+		return queue.Answer{Verb: queue.Retry, Reason: "how it ended is not known", Stderr: diag.text(), Unanswered: true}
 	}
 	a := e.judge(stopped, cmd.ProcessState.Sys().(syscall.WaitStatus), &out, &diag)
 	a.Stderr = diag.text()
@@ -104,7 +110,7 @@ func (e *Exec) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 //
 // The kernel sends the parent-death signal when the thread that started the child
 // ends, not the process: so this goroutine keeps its thread until the child is gone.
-func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
+func (e *Exec) run(ctx context.Context, asked <-chan struct{}, cmd *exec.Cmd) (stop, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	e.starting()
@@ -114,7 +120,7 @@ func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
 	}
 	pid := cmd.Process.Pid
 	exited, stopped := make(chan struct{}), make(chan stop)
-	go func() { stopped <- e.watch(ctx, pid, exited) }()
+	go func() { stopped <- e.watch(ctx, asked, pid, exited) }()
 	awaitExit(pid)
 	close(exited)
 	why := <-stopped
@@ -123,7 +129,7 @@ func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
 	// not a success will be tried again, so all of it is ended. After a success, which
 	// is the rule, its group is: looking for what has left it takes longer than many
 	// a command.
-	if why == 0 && hasSucceeded(pid) {
+	if hasSucceeded(pid) {
 		killGroup(pid, syscall.SIGKILL)
 	} else {
 		kin.EndSession(pid)
@@ -133,7 +139,7 @@ func (e *Exec) run(ctx context.Context, cmd *exec.Cmd) (stop, error) {
 	return why, nil
 }
 
-// stop is why a command was stopped; zero: it was not.
+// stop is why a command was told to end, or made to; zero: it was not.
 type stop int
 
 const (
@@ -141,11 +147,12 @@ const (
 	byContext
 )
 
-// watch stops the command at its time limit, or when ctx ends, until it has exited.
-func (e *Exec) watch(ctx context.Context, pid int, exited <-chan struct{}) (why stop) {
+// watch asks the command to end shortly before its time limit, or when asked is
+// closed, and stops it at the limit, or when ctx ends, until the command has exited.
+func (e *Exec) watch(ctx context.Context, asked <-chan struct{}, pid int, exited <-chan struct{}) (why stop) {
 	limit := time.NewTimer(e.timeout - e.grace)
 	defer limit.Stop()
-	for {
+	for late := false; ; {
 		select {
 		case <-exited:
 			return why
@@ -156,6 +163,11 @@ func (e *Exec) watch(ctx context.Context, pid int, exited <-chan struct{}) (why 
 			}
 			killGroup(pid, syscall.SIGKILL)
 			return byContext
+		case <-asked:
+			if asked = nil; why == 0 {
+				why = byContext
+				kin.SignalSession(pid, syscall.SIGTERM)
+			}
 		case <-limit.C:
 			// A process that was stalled itself finds both due. Who ended before it
 			// was told to has ended in time, whatever the clock says now.
@@ -163,12 +175,14 @@ func (e *Exec) watch(ctx context.Context, pid int, exited <-chan struct{}) (why 
 				<-exited
 				return why
 			}
-			if why == byLimit {
+			if late {
 				killGroup(pid, syscall.SIGKILL)
-				return why
+				return byLimit
 			}
-			why = byLimit
-			kin.SignalSession(pid, syscall.SIGTERM)
+			if late = true; why == 0 {
+				why = byLimit
+				kin.SignalSession(pid, syscall.SIGTERM)
+			}
 			limit.Reset(e.grace)
 		}
 	}
@@ -182,19 +196,31 @@ const (
 	exitConfig      = 78 // EX_CONFIG
 )
 
-// cutOff is the answer of a command that was not given its time.
-var cutOff = queue.Answer{Verb: queue.Release, Reason: "cut off"}
+// cutOff is the answer of what was not given its time, notBegun of what was not begun.
+var (
+	cutOff   = queue.Answer{Verb: queue.Release, Reason: "cut off", Unanswered: true}
+	notBegun = queue.Answer{Verb: queue.Release, Reason: "cut off before it began"}
+)
 
-// judge turns the end of a command into an answer. After it was told to stop, its
-// exit status means nothing: many a program ends with 0 on SIGTERM, its work undone.
+// bySignal and the number of a signal are the exit status of a shell whose command has
+// died of it.
+const (
+	bySignal   = 128
+	lastSignal = 64 // there is, on Linux
+)
+
+// judge turns the end of a command into an answer. What exits by itself has answered,
+// also after it was asked to end: whoever listens to SIGTERM says with its status how
+// far it has come. What dies of a signal has not.
 func (e *Exec) judge(stopped stop, ws syscall.WaitStatus, out *firstLine, diag *tail) queue.Answer {
 	switch {
+	case !ws.Signaled():
 	case stopped == byContext:
 		return cutOff
 	case stopped == byLimit:
-		return queue.Answer{Verb: queue.Retry, Reason: fmt.Sprintf("time limit of %v", e.timeout)}
-	case ws.Signaled():
-		return queue.Answer{Verb: queue.Retry, Reason: "killed by a signal: " + ws.Signal().String()}
+		return queue.Answer{Verb: queue.Retry, Reason: fmt.Sprintf("time limit of %v", e.timeout), Unanswered: true}
+	default:
+		return queue.Answer{Verb: queue.Retry, Reason: "killed by a signal: " + ws.Signal().String(), Unanswered: true}
 	}
 	reason := fmt.Sprintf("exit status %d", ws.ExitStatus())
 	if last := diag.lastLine(); last != "" {
@@ -210,5 +236,6 @@ func (e *Exec) judge(stopped stop, ws syscall.WaitStatus, out *firstLine, diag *
 	case exitUnavailable, exitNoPerm, exitConfig:
 		return queue.Unavailable(reason, 0)
 	}
-	return queue.Answer{Verb: queue.Retry, Reason: reason}
+	shell := ws.ExitStatus() > bySignal && ws.ExitStatus() <= bySignal+lastSignal
+	return queue.Answer{Verb: queue.Retry, Reason: reason, Unanswered: shell}
 }

@@ -63,6 +63,11 @@ func TestExec_an_exit_status_is_an_answer(t *testing.T) {
 		{"77", "", "", queue.Unavailable("exit status 77", 0)},
 		{"78", "", "", queue.Unavailable("exit status 78", 0)},
 		{"75", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 75"}},
+		{"137", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 137", Unanswered: true}}, // a shell's, of SIGKILL
+		{"129", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 129", Unanswered: true}},
+		{"192", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 192", Unanswered: true}},
+		{"128", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 128"}},
+		{"193", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 193"}},
 		{"1", `{"outcome":"POSTED"}`, "a\nb\n\n", queue.Answer{Verb: queue.Retry, Reason: "exit status 1: b", Stderr: "a\nb\n\n\n"}},
 		{"64", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 64"}},
 		{"127", "", "", queue.Answer{Verb: queue.Retry, Reason: "exit status 127"}},
@@ -114,7 +119,7 @@ func TestExec_an_answer_over_the_limit_settles_nothing(t *testing.T) {
 
 func TestExec_death_by_a_signal_is_a_retry(t *testing.T) {
 	got := run(t, handler.ExecOptions{Timeout: long, Command: []string{"/bin/sh", "-c", "kill -SEGV $$"}}).Handle(t.Context(), delivery())
-	if got.Verb != queue.Retry || !strings.Contains(got.Reason, "segmentation fault") {
+	if got.Verb != queue.Retry || !got.Unanswered || !strings.Contains(got.Reason, "segmentation fault") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -137,7 +142,7 @@ func TestExec_what_cannot_start_is_unavailable(t *testing.T) {
 		script("no-program", "", 0o700),
 	} {
 		got := run(t, handler.ExecOptions{Timeout: long, Command: []string{program}}).Handle(t.Context(), delivery())
-		if !got.Unavailable || got.Verb != queue.Release || !strings.HasPrefix(got.Reason, "cannot start: ") {
+		if !got.Unavailable || got.Verb != queue.Release || got.Unanswered || !strings.HasPrefix(got.Reason, "cannot start: ") {
 			t.Errorf("%s: got %+v", program, got)
 		}
 	}
@@ -201,27 +206,89 @@ func TestExec_endless_output_ends_with_the_time_limit(t *testing.T) {
 }
 
 func TestExec_the_time_limit(t *testing.T) {
-	t.Run("asks first, and takes no success for an answer then", func(t *testing.T) {
+	// What exits by itself before the limit has answered, though it was asked to end.
+	for _, c := range []struct {
+		status string
+		want   queue.Answer
+	}{
+		{"0", queue.Answer{Verb: queue.Ack, Outcome: "POSTED"}},
+		{"65", queue.Answer{Verb: queue.Reject, Reason: "exit status 65"}},
+		{"75", queue.Answer{Verb: queue.Retry, Reason: "exit status 75"}},
+		{"78", queue.Unavailable("exit status 78", 0)},
+	} {
+		t.Run("asks first, and takes exit "+c.status+" for an answer", func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			e := child(t, 34*time.Second, "polite", dir+"/started", dir+"/asked", c.status)
+			e.SetGrace(30 * time.Second)
+			if got := e.Handle(t.Context(), delivery()); got != c.want {
+				t.Errorf("got %+v", got)
+			}
+			if _, err := os.Stat(dir + "/asked"); err != nil {
+				t.Errorf("it was not asked: %v", err)
+			}
+		})
+	}
+	t.Run("is the reason of a death by the asking", func(t *testing.T) {
 		t.Parallel()
-		dir := t.TempDir()
-		e := child(t, 34*time.Second, "polite", dir+"/started", dir+"/asked")
+		e := child(t, 34*time.Second, "wait", filepath.Join(t.TempDir(), "pid"))
 		e.SetGrace(30 * time.Second)
-		got := e.Handle(t.Context(), delivery())
-		if got.Verb != queue.Retry || got.Reason != "time limit of 34s" {
+		if got, want := e.Handle(t.Context(), delivery()), (queue.Answer{Verb: queue.Retry, Reason: "time limit of 34s", Unanswered: true}); got != want {
 			t.Errorf("got %+v", got)
-		}
-		if _, err := os.Stat(dir + "/asked"); err != nil {
-			t.Errorf("it was not asked: %v", err)
 		}
 	})
 	t.Run("kills what does not listen, and its whole group", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "pid")
 		got := child(t, 5*time.Second, "family", path, "stay").Handle(t.Context(), delivery())
-		if got.Verb != queue.Retry {
+		if got.Verb != queue.Retry || !got.Unanswered {
 			t.Errorf("got %+v", got)
 		}
 		gone(t, pidIn(t, path))
+	})
+}
+
+// A drain asks as the time limit does.
+func TestExec_what_is_asked_to_end(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		role []string
+		want queue.Answer
+	}{
+		{"may end with an answer", []string{"polite", "STARTED", "ASKED", "0"}, queue.Answer{Verb: queue.Ack, Outcome: "POSTED"}},
+		{"or with a failure", []string{"polite", "STARTED", "ASKED", "75"}, queue.Answer{Verb: queue.Retry, Reason: "exit status 75"}},
+		{"or dies of it", []string{"wait", "STARTED"}, queue.Answer{Verb: queue.Release, Reason: "cut off", Unanswered: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir, asked, answer := t.TempDir(), make(chan struct{}), make(chan queue.Answer, 1)
+			args := slices.Clone(c.role[1:])
+			for i, name := range args {
+				if name == "STARTED" || name == "ASKED" {
+					args[i] = filepath.Join(dir, name)
+				}
+			}
+			e := child(t, time.Hour, c.role[0], args...)
+			go func() { answer <- e.HandleAsked(t.Context(), asked, delivery()) }()
+			eventually(t, "it has started", func() bool { _, err := os.Stat(filepath.Join(dir, "STARTED")); return err == nil })
+			close(asked)
+			if got := <-answer; got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+	t.Run("and does not listen is killed with the context", func(t *testing.T) {
+		t.Parallel()
+		path, asked, answer := filepath.Join(t.TempDir(), "pid"), make(chan struct{}), make(chan queue.Answer, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		e := child(t, time.Hour, "deaf", path)
+		go func() { answer <- e.HandleAsked(ctx, asked, delivery()) }()
+		pid := pidIn(t, path)
+		close(asked)
+		cancel()
+		if got := <-answer; got.Verb != queue.Release || !got.Unanswered || running(pid) {
+			t.Errorf("got %+v", got)
+		}
 	})
 }
 
@@ -233,14 +300,14 @@ func TestExec_the_context_kills_at_once(t *testing.T) {
 	go func() { answer <- e.Handle(ctx, delivery()) }()
 	pid := pidIn(t, path)
 	cancel()
-	if got := <-answer; got.Verb != queue.Release || got.Unavailable {
+	if got := <-answer; got.Verb != queue.Release || got.Unavailable || !got.Unanswered {
 		t.Errorf("got %+v", got)
 	}
 	if running(pid) {
 		t.Error("the command outlived Handle")
 	}
 	path = filepath.Join(t.TempDir(), "environ")
-	if got := child(t, long, "environ", path).Handle(ctx, delivery()); got.Verb != queue.Release {
+	if got := child(t, long, "environ", path).Handle(ctx, delivery()); got.Verb != queue.Release || got.Unanswered {
 		t.Errorf("after the end: got %+v", got)
 	}
 	if _, err := os.Stat(path); err == nil {

@@ -85,10 +85,10 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 // The transport is used without a client on top of it: there are no redirects, no
 // cookies and no proxy to be switched off. Since the request has an
 // Idempotency-Key, the transport sends it once more where a connection that was
-// kept turns out to be closed; that is the same try.
+// kept turns out to be closed; that is the same try, and says that it is redelivered.
 func (h *HTTP) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	if ctx.Err() != nil {
-		return cutOff
+		return notBegun
 	}
 	authorization, err := h.secret.authorization()
 	if err != nil {
@@ -103,7 +103,9 @@ func (h *HTTP) Handle(ctx context.Context, d *queue.Delivery) queue.Answer {
 	resp, err := h.transport.RoundTrip(h.request(traced, d, authorization))
 	t := try{h: h, ctx: ctx, limited: limited, cancel: cancel, hide: h.secret.hidden(authorization)}
 	if err != nil {
-		return t.unanswered(connected.Load(), err)
+		a := t.unanswered(connected.Load(), err)
+		a.Unanswered = connected.Load() // without a connection nothing was sent
+		return a
 	}
 	defer resp.Body.Close() // what is left of it was not wanted
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
@@ -159,7 +161,10 @@ func (t *try) refused(resp *http.Response) queue.Answer {
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusBadGateway,
 		code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return queue.Unavailable(reason, after)
+		a := queue.Unavailable(reason, after)
+		// RFC 9110: these are a gateway's, which has asked and heard nothing of use.
+		a.Unanswered = code == http.StatusBadGateway || code == http.StatusGatewayTimeout
+		return a
 	case code == http.StatusRequestTimeout, code == http.StatusConflict, // still being processed
 		code == http.StatusTooEarly, code >= 500 && code <= 599:
 		return queue.Answer{Verb: queue.Retry, Reason: reason, After: after}

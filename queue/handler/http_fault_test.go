@@ -65,7 +65,7 @@ func TestHTTP_without_a_status_it_is_unavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = closed.Close()
-	for _, c := range []struct{ name, url, want string }{
+	for _, c := range []struct{ name, url, want string }{ // the first two have sent nothing
 		{"nobody listens", "http://user:verysecret@" + closed.Addr().String() + "/?token=verysecret", "connection refused"},
 		{"no socket", "http+unix:///nowhere/review.sock/x?token=verysecret", "no such file"},
 		{"closed before a word", raw(t, says("")), "EOF"},
@@ -80,6 +80,9 @@ func TestHTTP_without_a_status_it_is_unavailable(t *testing.T) {
 			a := newHook(t, HTTPOptions{URL: c.url}).Handle(t.Context(), hookDelivery())
 			if !a.Unavailable || a.Verb != queue.Release || !strings.Contains(a.Reason, c.want) || !strings.HasPrefix(a.Reason, "connection: ") {
 				t.Errorf("got %+v", a)
+			}
+			if nothing := c.name == "nobody listens" || c.name == "no socket"; a.Unanswered == nothing {
+				t.Errorf("its effect may exist: %v", a.Unanswered)
 			}
 			if strings.Contains(a.Reason, "verysecret") || len(a.Reason) > maxReason+32 {
 				t.Errorf("the reason is %q", a.Reason)
@@ -138,6 +141,60 @@ func TestHTTP_an_answer_counts_also_if_the_request_was_not_read(t *testing.T) {
 	}
 }
 
+// A connection that was kept breaks when the request has been read: it is sent once more
+// within the same try, and by then its effect may exist.
+func TestHTTP_what_is_sent_once_more_says_so(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		var bodies []string
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for n := range 2 { // the first connection breaks at its second request
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				for r := bufio.NewReader(c); ; {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						break
+					}
+					body, _ := io.ReadAll(req.Body)
+					bodies = append(bodies, string(body))
+					if n == 0 && len(bodies) == 2 {
+						break
+					}
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+					if n == 1 {
+						break
+					}
+				}
+				_ = c.Close()
+			}
+		}()
+		h := newHook(t, HTTPOptions{URL: "http://" + l.Addr().String() + "/"})
+		d := hookDelivery()
+		d.Redelivered = told
+		for range 2 {
+			if a := h.Handle(t.Context(), d); a.Verb != queue.Ack {
+				t.Fatalf("got %+v", a)
+			}
+		}
+		<-served
+		again := *d
+		again.Redelivered = true
+		want := []string{string(queue.AppendDelivery(nil, d, false)), string(queue.AppendDelivery(nil, d, false)), string(queue.AppendDelivery(nil, &again, false))}
+		if len(bodies) != 3 || bodies[0] != want[0] || bodies[1] != want[1] || strings.TrimSuffix(bodies[2], " ") != want[2] {
+			t.Errorf("sent %q, want %q", bodies, want)
+		}
+	}
+}
+
 // What is missing of an answer may have said that nothing was done.
 func TestHTTP_a_success_whose_answer_breaks_off(t *testing.T) {
 	for _, c := range []struct {
@@ -157,7 +214,7 @@ func TestHTTP_a_success_whose_answer_breaks_off(t *testing.T) {
 			if c.name == "within an object, by a reset" && a.Unavailable {
 				return // the reset has overtaken the header
 			}
-			if a.Verb != c.want || a.Unavailable || a.Verb == queue.Retry && !strings.Contains(a.Reason, "broke off") {
+			if a.Verb != c.want || a.Unavailable || a.Unanswered != (a.Verb == queue.Retry) || a.Verb == queue.Retry && !strings.Contains(a.Reason, "broke off") {
 				t.Errorf("got %+v", a)
 			}
 		})
@@ -219,14 +276,14 @@ func TestHTTP_a_try_is_bounded_in_time(t *testing.T) {
 		took  time.Duration
 		want  queue.Answer
 	}{
-		{"a server that only accepts", nothing, 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s"}},
-		{"a header that drips", drip("HTTP/1.1 200 OK\r\nX: ", "x"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s"}},
-		{"an interim answer for ever", drip("", "HTTP/1.1 102 Processing\r\n\r\n"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s"}},
+		{"a server that only accepts", nothing, 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s", Unanswered: true}},
+		{"a header that drips", drip("HTTP/1.1 200 OK\r\nX: ", "x"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s", Unanswered: true}},
+		{"an interim answer for ever", drip("", "HTTP/1.1 102 Processing\r\n\r\n"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s", Unanswered: true}},
 		{"a body that never comes", func(ctx context.Context, c net.Conn) {
 			_, _ = io.WriteString(c, chunked)
 			nothing(ctx, c)
-		}, 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s, while the answer was read"}},
-		{"an object that drips", drip(chunked+`{"x":"`, "x"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s, while the answer was read"}},
+		}, 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s, while the answer was read", Unanswered: true}},
+		{"an object that drips", drip(chunked+`{"x":"`, "x"), 20 * time.Second, queue.Answer{Verb: queue.Retry, Reason: "time limit of 20s, while the answer was read", Unanswered: true}},
 		{"an answer, and then a drip", drip(chunked+"{\"outcome\":\"POSTED\"}\n", "x"), discardTime, queue.Answer{Verb: queue.Ack, Outcome: "POSTED"}},
 		{"a text that drips", drip(chunked+"posted", "x"), discardTime, queue.Answer{Verb: queue.Ack, Outcome: "DONE"}},
 		{"an error whose body drips", drip(failure, "x"), discardTime, queue.Answer{Verb: queue.Retry, Reason: "status 500 Internal Server Error: locked"}},
@@ -253,7 +310,7 @@ func TestHTTP_a_try_is_bounded_in_time(t *testing.T) {
 			}})
 			start := time.Now()
 			a := h.Handle(t.Context(), hookDelivery())
-			if !a.Unavailable || a.Reason != "no connection within the time limit of 5s" || time.Since(start) != 5*time.Second {
+			if !a.Unavailable || a.Unanswered || a.Reason != "no connection within the time limit of 5s" || time.Since(start) != 5*time.Second {
 				t.Errorf("after %v: got %+v", time.Since(start), a)
 			}
 		})
@@ -289,7 +346,7 @@ func TestHTTP_connections_are_no_more_than_allowed(t *testing.T) {
 }
 
 func TestHTTP_the_end_of_the_grace_cuts_it_off(t *testing.T) {
-	want := queue.Answer{Verb: queue.Release, Reason: "cut off"}
+	want := queue.Answer{Verb: queue.Release, Reason: "cut off", Unanswered: true}
 	inBubble(t, HTTPOptions{}, nothing, func(t *testing.T, h *HTTP) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -297,7 +354,7 @@ func TestHTTP_the_end_of_the_grace_cuts_it_off(t *testing.T) {
 		if got := h.Handle(ctx, hookDelivery()); got != want || time.Since(start) != 3*time.Second {
 			t.Errorf("after %v: got %+v", time.Since(start), got)
 		}
-		if got := h.Handle(ctx, hookDelivery()); got != want {
+		if got := h.Handle(ctx, hookDelivery()); got != (queue.Answer{Verb: queue.Release, Reason: "cut off before it began"}) {
 			t.Errorf("begun after the end: got %+v", got)
 		}
 	})

@@ -131,7 +131,7 @@ func TestHTTP_a_status_is_an_answer(t *testing.T) {
 				case retry[code] || code >= 500 && code <= 599:
 					want = queue.Retry
 				}
-				if a.Verb != want || a.Unavailable != unavailable[code] {
+				if a.Verb != want || a.Unavailable != unavailable[code] || a.Unanswered != (code == 502 || code == 504) {
 					t.Errorf("%d: got %+v", code, a)
 				}
 				if want != queue.Ack && !strings.HasPrefix(a.Reason, "status "+strconv.Itoa(code)) {
@@ -464,7 +464,7 @@ func TestHTTP_tls(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := handle(t, c.configure, c.mine)
-			if !a.Unavailable || !strings.Contains(a.Reason, c.want) || strings.Contains(a.Reason, "verysecret") {
+			if !a.Unavailable || a.Unanswered || !strings.Contains(a.Reason, c.want) || strings.Contains(a.Reason, "verysecret") {
 				t.Errorf("got %+v", a)
 			}
 		})

@@ -43,9 +43,9 @@ func (t *try) succeeded(body io.Reader) queue.Answer {
 	case t.ctx.Err() != nil:
 		return cutOff
 	case errors.Is(t.limited.Err(), context.DeadlineExceeded):
-		return queue.Answer{Verb: queue.Retry, Reason: t.h.limit() + ", while the answer was read"}
+		return queue.Answer{Verb: queue.Retry, Reason: t.h.limit() + ", while the answer was read", Unanswered: true}
 	}
-	return queue.Answer{Verb: queue.Retry, Reason: "the answer broke off: " + t.text(err.Error())}
+	return queue.Answer{Verb: queue.Retry, Reason: "the answer broke off: " + t.text(err.Error()), Unanswered: true}
 }
 
 // readAnswer reads a body for as long as it may turn out to be an answer object, at

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"strings"
 
@@ -14,10 +15,20 @@ import (
 // nothing in a message can make a request impossible.
 func (h *HTTP) request(ctx context.Context, d *queue.Delivery, authorization string) *http.Request {
 	body := queue.AppendDelivery(nil, d, false)
+	// The transport may send it once more, where a connection that was kept breaks without
+	// an answer: whoever read it there may have done the work. So that one says what a
+	// redelivery does, in as many bytes.
+	again := *d
+	again.Redelivered = true
+	repeat := queue.AppendDelivery(nil, &again, false)
+	for len(repeat) < len(body) {
+		repeat = append(repeat, ' ')
+	}
 	u := h.target.url
 	// The method is fixed and the URL replaced: there is no error to be had.
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", bytes.NewReader(body))
 	req.URL, req.Host = &u, u.Host
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(repeat)), nil }
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", h.agent)
 	req.Header.Set("Idempotency-Key", headerKey(d.Message.IdempotencyKey))

@@ -121,7 +121,7 @@ func waitForever(path string) int {
 	}
 }
 
-// polite ends with 0 when it is asked to, and leaves a file behind.
+// polite ends with args[2] when it is asked to, and leaves a file behind.
 func polite(args []string) int {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -130,7 +130,10 @@ func polite(args []string) int {
 	}
 	<-asked
 	fmt.Println(`{"outcome":"POSTED"}`)
-	return write(args[1], "asked")
+	if s := write(args[1], "asked"); s != 0 {
+		return s
+	}
+	return exitWith(args[2:3])
 }
 
 // family starts a child of its own, which holds the pipes, and then exits with args[1],

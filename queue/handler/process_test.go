@@ -34,7 +34,7 @@ func TestExec_who_has_ended_was_not_cut_off(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pid, exited, stopped := zombie(t, "exit 0"), make(chan struct{}), make(chan stop)
-			go func() { stopped <- c.e.watch(c.ctx, pid, exited) }()
+			go func() { stopped <- c.e.watch(c.ctx, nil, pid, exited) }()
 			// It must wait for the word: to have returned is to have stopped it.
 			select {
 			case why := <-stopped:
