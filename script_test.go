@@ -123,8 +123,12 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // the one for errors of which nothing is known.
 func hinted(said string) bool {
 	const begin, lastResort = "breakwater: error: ", `hint: "breakwater doctor" says what is wrong with this host, its configuration or its file`
-	return strings.Count(said, "\nhint: ") == strings.Count(said, begin) && // a question may stand before it
-		!strings.Contains(said, lastResort)
+	for _, one := range strings.Split(said, begin)[1:] { // a question, and what was refused of a list, may stand before it
+		if one, _, _ = strings.Cut(one, "\nbreakwater: "); strings.Count(one, "\nhint: ") != 1 {
+			return false
+		}
+	}
+	return !strings.Contains(said, lastResort)
 }
 
 // start NAME COMMAND… runs a command in the background, with its output in NAME.out

@@ -19,6 +19,8 @@ type commandLine struct {
 	args    []string      // flags before arguments, level by level
 	help    bool          // somebody asked for help: nothing is run
 
+	values map[string]string // of the flags that name whom to ask: config, socket, file
+
 	dashes   bool // "--" was among the words
 	trailing int  // how many of the last words stood after it
 }
@@ -168,6 +170,12 @@ func (r *reading) flag(words []string) ([]string, error) {
 		}
 		if isText(f) && !utf8.ValidString(value) {
 			return nil, r.notText("%s--%s: %q is not UTF-8", r.at(), name, value)
+		}
+		if slices.Contains([]string{"config", "socket", "file"}, name) {
+			if r.values == nil {
+				r.values = map[string]string{}
+			}
+			r.values[name] = value
 		}
 		l.given, l.seen = append(l.given, words[:n]...), append(l.seen, name)
 		return words[n:], nil

@@ -51,7 +51,7 @@ func withSocket(c *ucli.Command) *ucli.Command {
 	}
 	if len(c.Subcommands) == 0 {
 		c.Flags = append(c.Flags, &ucli.StringFlag{
-			Name: "socket", TakesFile: true, Usage: "ask at the control socket `PATH`, and read no configuration",
+			Name: "socket", TakesFile: true, Usage: socketUsage,
 		})
 	}
 	return c

@@ -142,13 +142,21 @@ func (e *env) dlqList(c *ucli.Context, control *client.Control, s *selection) er
 			err = rows.add(letterRow(&x)...)
 		}
 		if err != nil {
-			return err
+			return rows.cut(err)
 		}
 	}
 	if c.Bool("json") {
 		return nil
 	}
-	return rows.print()
+	return rows.end(noLetter(s.byFlags))
+}
+
+// noLetter says that there are no dead letters.
+func noLetter(selected bool) string {
+	if selected {
+		return "no dead letter is selected"
+	}
+	return "no dead letter"
 }
 
 func letterRow(x *api.Exception) []string {
@@ -177,6 +185,8 @@ func (e *env) dlqGroups(c *ucli.Context, control *client.Control, l client.Lette
 		return err
 	case c.Bool("json"):
 		return e.printJSON(g)
+	case g.Total == 0:
+		return write(e.Stdout, []byte(noLetter(l != client.Letters{})+"\n"))
 	}
 	rows := [][]string{{"COUNT", "CODE", "FIRST", "LAST", "OLDEST", "REASON"}}
 	for _, x := range g.Items {

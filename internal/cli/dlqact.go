@@ -12,6 +12,7 @@ import (
 
 	"breakwater/internal/client"
 	"breakwater/internal/control/api"
+	"breakwater/queue"
 )
 
 // actFlags are those of replay and discard besides their own.
@@ -118,7 +119,7 @@ func (e *env) deal(c *ucli.Context, done string, o outcome, verb lettersVerb) er
 		return err
 	}
 	o.DryRun, o.Items = c.Bool("dry-run"), []api.Result{}
-	r := dealing{env: e, c: c, outcome: &o, done: done, verb: verb, pace: p, stopped: map[string]api.Result{},
+	r := dealing{env: e, c: c, outcome: &o, done: done, verb: verb, pace: p, stopped: map[string]api.Result{}, no: e.refusals(),
 		act: api.LettersAct{By: e.by(c), Reason: c.String("reason"), DryRun: o.DryRun}}
 	return e.steer(c, func(control *client.Control) error {
 		r.control = control
@@ -147,6 +148,8 @@ type dealing struct {
 	stopped map[string]api.Result // by partition key: the letter of it that was refused
 	batch   []api.Exception
 	last    string // the place that the run has come to
+	no      *refusals
+	hinted  map[queue.Code]bool // kinds of refusals that have their hint
 }
 
 // bySeq deals with the letters that were named, in one transaction.

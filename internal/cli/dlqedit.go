@@ -137,7 +137,7 @@ func (ed *editing) run() error {
 	case done.DryRun:
 		return write(ed.Stdout, []byte("the gates would take it; nothing was changed\n"))
 	}
-	return write(ed.Stdout, fmt.Appendf(nil, "seq %d edited; \"breakwater dlq replay %d\" puts it back\n", ed.seq, ed.seq))
+	return write(ed.Stdout, []byte(oneLine(ed.aim.at(fmt.Sprintf("seq %d edited; \"breakwater dlq replay %d\" puts it back", ed.seq, ed.seq)))+"\n"))
 }
 
 // presentLine is the line that a letter has now, presentHash its SHA-256.

@@ -92,10 +92,17 @@ func (r *dealing) tell(items []api.Result) {
 	}
 	var text []byte
 	for _, x := range items {
-		if line := r.lineOf(&x); line != "" {
+		line := r.lineOf(&x)
+		switch {
+		case line == "":
+		case x.Code != "" && !r.DryRun:
+			r.no.add(line, r.hintOf(&x))
+		default:
 			text = append(append(text, line...), '\n')
+			r.no.also(r.hintOf(&x))
 		}
 	}
+	r.no.flush()
 	if len(text) > 0 {
 		_ = write(r.Stdout, text) // the summary will fail in the same way, and say so
 	}
@@ -121,6 +128,26 @@ func (r *dealing) lineOf(x *api.Result) string {
 	return line
 }
 
+// hintOf is what can be done about a letter that was refused: one hint for each kind, by
+// the first of them.
+func (r *dealing) hintOf(x *api.Result) string {
+	code := queue.Code(x.Code)
+	if code == "" || x.Behind != 0 || r.hinted[code] {
+		return ""
+	}
+	if r.hinted == nil {
+		r.hinted = map[queue.Code]bool{}
+	}
+	r.hinted[code] = true
+	switch code {
+	case queue.CodeNotFound:
+		return fmt.Sprintf("breakwater show %d shows it whatever its state", x.Seq)
+	case queue.CodePoison, queue.CodeConflict:
+		return fmt.Sprintf("breakwater dlq edit %d corrects it, then breakwater dlq replay %d; or breakwater dlq discard %d --reason WHY", x.Seq, x.Seq, x.Seq)
+	}
+	return fmt.Sprintf("breakwater dlq show %d says more; breakwater dlq discard %d --reason WHY ends it", x.Seq, x.Seq)
+}
+
 // finish prints what was done and what is left, and decides the exit status.
 func (r *dealing) finish(err error) error {
 	if err != nil {
@@ -130,6 +157,7 @@ func (r *dealing) finish(err error) error {
 		}
 	}
 	printed := r.print()
+	r.no.print()
 	switch {
 	case err != nil:
 		return err

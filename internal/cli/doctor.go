@@ -20,8 +20,9 @@ Looks at the configuration (as "config check" does), this host (the clock, file
 descriptors, owners and modes of files, file system and room of the disk) and the
 store, and says what was seen, where, and what to do, the worst first. A breakwater
 that runs is asked over its control socket; of one that does not, the file is opened
-for reading; with --file a copy is read, without a configuration. Nothing is ever
-changed or repaired, and nothing waits for a lock.
+for reading; with --file a copy is read, without a configuration; with --socket the
+breakwater that listens there is asked, and nothing but what it says is looked at.
+Nothing is ever changed or repaired, and nothing waits for a lock.
 
 "wrong" fails or will fail, or breaks a promise; a "smell" works and is probably not
 meant; a "note" is worth knowing. Only what is wrong changes the exit status: a smell
@@ -61,9 +62,14 @@ func (e *env) doctor(c *ucli.Context) error {
 	}
 	var facts *doctor.Facts
 	var err error
-	if c.IsSet("file") {
+	switch {
+	case c.IsSet("file") && c.IsSet("socket"):
+		return usageFor(c, "--file and --socket are two places to ask")
+	case c.IsSet("file"):
 		facts, err = e.factsOfCopy(c, c.String("file"))
-	} else {
+	case c.IsSet("socket"):
+		facts, err = e.factsOfSocket(c, c.String("socket"))
+	default:
 		facts, err = e.factsOfHost(c)
 	}
 	switch {
@@ -75,7 +81,7 @@ func (e *env) doctor(c *ucli.Context) error {
 	report := doctor.Examine(facts)
 	for i := range report.Findings {
 		f := &report.Findings[i]
-		f.Hint = aboutCopy(c.String("file"), f.Hint)
+		f.Hint = e.aim.at(f.Hint)
 	}
 	if c.Bool("json") {
 		err = e.printJSON(report)

@@ -92,11 +92,40 @@ func (e *env) factsOfHost(c *ucli.Context) (*doctor.Facts, error) {
 		ownDescriptors(f)
 		_ = e.openFile(c.Context, f) // what is wrong with it is a fact like the others
 	default:
-		f.Mode, f.Silent = doctor.Running, explain(err)
-		const why = "breakwater gives no answer, see work.answers"
-		f.StatusWhy, f.FutureWhy, f.HandlersWhy, f.Host.DescriptorsWhy, f.File.Why = why, why, why, why, why
+		silent(f, err)
 	}
 	return f, c.Context.Err() // what was cut off is no fact
+}
+
+// factsOfSocket gathers what a breakwater says that is named by its control socket,
+// whatever has become of its configuration. One that cannot be asked is an error:
+// nothing else is known.
+func (e *env) factsOfSocket(c *ucli.Context, path string) (*doctor.Facts, error) {
+	const why = "with --socket no configuration is read"
+	f := &doctor.Facts{Mode: doctor.Running, Now: time.Now()}
+	f.Config.Why, f.File.Why = why, why
+	control := client.NewControl(path)
+	defer control.Close()
+	ctx, cancel := context.WithTimeout(c.Context, statusPatience)
+	defer cancel()
+	st, err := control.Status(ctx)
+	switch {
+	case err == nil:
+		f.Status = &st
+		e.askRunning(c.Context, f, control)
+	case errors.Is(err, client.ErrNobody), errors.Is(err, client.ErrOtherSocket):
+		return nil, explain(err)
+	default:
+		silent(f, err)
+	}
+	return f, c.Context.Err()
+}
+
+// silent files that somebody listens on the control socket and gives no answer.
+func silent(f *doctor.Facts, err error) {
+	f.Mode, f.Silent = doctor.Running, explain(err)
+	const why = "breakwater gives no answer, see work.answers"
+	f.StatusWhy, f.FutureWhy, f.HandlersWhy, f.Host.DescriptorsWhy, f.File.Why = why, why, why, why, why
 }
 
 // lookAtFile looks at the store's file from outside.

@@ -85,11 +85,18 @@ func (e *env) keys(c *ucli.Context, done string, act func(*client.Control, api.K
 			err = e.printJSON(k)
 		default:
 			var text []byte
+			no := e.refusals()
 			for _, r := range k.Items {
-				text = fmt.Appendf(text, "%s: %s\n", oneLine(r.Key), oneLine(keyResult(&r, done, c.Bool("waits"))))
+				what, hint := keyResult(&r, done, c.Bool("waits")), keyHint(&r, c.Bool("waits"))
+				if r.Code != "" {
+					no.add(r.Key+": "+what, hint)
+					continue
+				}
+				text = fmt.Appendf(text, "%s: %s\n", oneLine(r.Key), oneLine(what))
+				no.also(hint)
 			}
 			err = write(e.Stdout, text)
-			e.hintWaits(&k, c.Bool("waits"))
+			no.print()
 		}
 		if k.Failed > 0 {
 			return quiet(exitFailed)
@@ -117,14 +124,20 @@ func keyResult(r *api.Result, done string, waits bool) string {
 	return what
 }
 
-// hintWaits says how to end the waits that a release has left.
-func (e *env) hintWaits(k *api.Keys, waits bool) {
-	at := slices.IndexFunc(k.Items, func(r api.Result) bool { return r.Wait != nil })
-	if waits || at < 0 {
-		return
+// keyHint is what can be done where a key was not held or released, or waits still; "" if
+// nothing has to be.
+func keyHint(r *api.Result, waits bool) string {
+	switch {
+	case r.Wait != nil && !waits:
+		return "breakwater keys release --waits " + keyWord(r.Key) + " ends that wait, too"
+	case r.Letter != 0:
+		return "breakwater why " + keyArgument(r.Key) + " says what ends a dead letter"
+	case r.Code == string(queue.CodeSaturated):
+		return "breakwater keys list --held has all that are held: release some"
+	case r.Code != "":
+		return "breakwater keys list --held has all keys that are held, and what for"
 	}
-	command := "breakwater keys release --waits " + keyWord(k.Items[at].Key)
-	_, _ = fmt.Fprintf(e.Stderr, "hint: %s ends that wait, too\n", escape(command)) // there is nowhere else to say it
+	return ""
 }
 
 // checkKey refuses what can be no partition key.
@@ -148,6 +161,10 @@ of amounts without their signs, per currency), and what it waits for: by itself,
 because everything does (a pause, a drain), or all whose first exception has its route
 (no consumer is attached, or the handler cannot be had). With --json "waits_for" has
 the causes as "why" has them, without the text of a failure or of a hold.
+
+Within a state the order has no meaning: it is that of a hash of the key, so it is the
+same each time and says nothing of age or amount. For another order use --json and a
+sort.
 
 A key of which everything is scheduled is not listed. A key that changes its state
 meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
@@ -189,7 +206,7 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 	n, more := 0, false // one more than the limit is read, to know whether there is
 	for k, err := range control.Keys(c.Context, state, c.Int("limit")+1) {
 		if err != nil {
-			return err
+			return rows.cut(err)
 		}
 		if more = n == c.Int("limit") && n > 0; more {
 			break
@@ -203,22 +220,20 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 			err = rows.add(keyRow(&k)...)
 		}
 		if err != nil {
-			return err
+			return rows.cut(err)
 		}
 	}
 	if c.Bool("json") {
 		return nil
 	}
-	var text []byte
-	if n == 0 {
-		text = fmt.Appendf(nil, "no key is %s\n", cmp.Or(state, "open, held or blocked"))
-	} else if err := rows.print(); err != nil {
+	if err := rows.end("no key is " + cmp.Or(state, "open, held or blocked")); err != nil {
 		return err
 	}
+	var text []byte
 	if more {
 		text = []byte("and more: leave --limit out\n")
 	}
-	return write(e.Stdout, append(text, nextText(aboutCopy(c.String("file"), nextOfKeys(first)))...))
+	return write(e.Stdout, append(text, nextText(e.aim.at(nextOfKeys(first)))...))
 }
 
 // keyName is a key for a column. One that cannot be read is none.

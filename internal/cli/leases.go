@@ -9,6 +9,7 @@ import (
 
 	"breakwater/internal/client"
 	"breakwater/internal/control/api"
+	"breakwater/queue"
 )
 
 func (e *env) leasesCommand() *ucli.Command {
@@ -55,13 +56,16 @@ func (e *env) leasesList(c *ucli.Context, control *client.Control) error {
 				moment(l.Since), moment(l.Deadline), short(l.PartitionKey, 32))
 		}
 		if err != nil {
-			return err
+			return rows.cut(err)
 		}
 	}
 	if c.Bool("json") {
 		return nil
 	}
-	return rows.print()
+	if owner := c.String("owner"); owner != "" {
+		return rows.end("no lease of " + owner)
+	}
+	return rows.end("no lease")
 }
 
 func (e *env) revokeCommand() *ucli.Command {
@@ -162,16 +166,27 @@ func (e *env) printRevoked(c *ucli.Context, all *api.Revoked) error {
 		return e.printJSON(all)
 	}
 	var text []byte
+	no := e.refusals()
 	for _, r := range all.Items {
 		what := "taken back from " + r.Owner
 		switch {
 		case r.Code != "":
-			what = r.Code + ": " + r.Error
+			no.add(fmt.Sprintf("seq %d: %s: %s", r.Seq, r.Code, r.Error), revokeHint(r.Code))
+			continue
 		case r.DeadCode != "":
 			what += "; it was its last delivery, and it is a dead letter now: " + r.DeadCode
 		}
 		text = fmt.Appendf(text, "seq %d: %s\n", r.Seq, oneLine(what))
 	}
+	no.print()
 	text = fmt.Appendf(text, "%s taken back, %s refused\n", number(all.Revoked), number(all.Failed))
 	return write(e.Stdout, text)
+}
+
+// revokeHint is what can be done where a lease was not taken back.
+func revokeHint(code string) string {
+	if code == string(queue.CodeUsage) {
+		return "a worker's lease ends with its handler, at timeout_ms at the latest; breakwater leases list says until when each runs"
+	}
+	return "breakwater leases list says who has what now"
 }

@@ -24,18 +24,6 @@ func nextText(command string) string {
 	return "\nnext: " + oneLine(command) + "\n"
 }
 
-// aboutCopy is a text that names commands, of which those that read then ask the copy
-// at path, as the command did that prints it; "" is no copy.
-func aboutCopy(path, text string) string {
-	if path == "" {
-		return text
-	}
-	for _, name := range []string{"why", "show", "keys list", "dlq list", "leases list", "audit verify"} {
-		text = strings.ReplaceAll(text, "breakwater "+name, "breakwater "+name+" --file "+shellWord(path))
-	}
-	return text
-}
-
 // nextOfStatus is what to look at first, "" if nothing asks for it.
 func nextOfStatus(st *api.Status) string {
 	if st.Paused != nil {

@@ -95,18 +95,41 @@ func TestNext_of_every_reason(t *testing.T) {
 	}
 }
 
-// A pointer in an answer from a copy asks that copy; what acts stays as it is.
-func TestAboutCopy(t *testing.T) {
-	for in, want := range map[string]string{
-		"breakwater why -- -dash": "breakwater why --file 'a b.db' -- -dash",
-		"breakwater resume":       "breakwater resume",
-		"breakwater audit verify, then breakwater keys list --blocked": "breakwater audit verify --file 'a b.db', then breakwater keys list --file 'a b.db' --blocked",
+// TestAim: what is suggested asks whom the command asked that suggests it.
+func TestAim(t *testing.T) {
+	e := &env{Process: Process{Args: []string{"breakwater"}}}
+	for _, c := range []struct{ given, text, want string }{
+		{"status", "breakwater why 3", "breakwater why 3"},
+		{"status --socket s.sock", "breakwater why -- -dash", "breakwater why --socket s.sock -- -dash"},
+		{"keys list --socket=s.sock", "breakwater keys release ACME", "breakwater keys release --socket s.sock ACME"},
+		{"--config|a b.hcl|status", "breakwater keys list --blocked", "breakwater --config 'a b.hcl' keys list --blocked"},
+		{"status --config c.hcl --socket s.sock", `start it with "breakwater serve", or breakwater why 1`, `start it with "breakwater --config c.hcl serve", or breakwater why --socket s.sock 1`},
+		{"status --file|a b.db", "breakwater why -- -dash", "breakwater why --file 'a b.db' -- -dash"},
+		{"status --file copy.db", "breakwater resume", "breakwater resume"},
+		{"status --file copy.db", "breakwater audit verify, then breakwater keys list --blocked", "breakwater audit verify --file copy.db, then breakwater keys list --file copy.db --blocked"},
+		{"status --file copy.db", "breakwater status", "breakwater status --file copy.db"},
+		{"consume --name n --socket consume.sock", "breakwater doctor", "breakwater doctor"}, // it is another socket
+		{"status --socket s.sock", "breakwater consume --name NAME --routes ROUTE_REVIEW", "breakwater consume --name NAME --routes ROUTE_REVIEW"},
+		{"status --socket s.sock", `see "breakwater dlq show --help"`, `see "breakwater dlq show --help"`},
+		{"status --socket s.sock", "breakwater shows nothing", "breakwater shows nothing"},
+		// A key or a name may look like a command.
+		{"status --socket s.sock", "breakwater why " + shellWord("breakwater why x"), "breakwater why --socket s.sock 'breakwater why x'"},
+		{"status --socket s.sock", "breakwater why " + shellWord("it's breakwater why x"), `breakwater why --socket s.sock 'it'\''s breakwater why x'`},
+		{"status --socket s.sock", "breakwater why " + shellWord("\x1b' breakwater why x"), `breakwater why --socket s.sock $'\033\' breakwater why x'`},
+		{"status --socket s.sock", "breakwater leases revoke 3 --owner=" + shellWord("a breakwater why x"), "breakwater leases revoke --socket s.sock 3 --owner='a breakwater why x'"},
 	} {
-		if got := aboutCopy("a b.db", in); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+		words := strings.Fields(c.given)
+		if strings.Contains(c.given, "|") { // a value with blanks
+			words = strings.Split(strings.ReplaceAll(c.given, "status --file|", "status|--file|"), "|")
 		}
-		if got := aboutCopy("", in); got != in {
-			t.Errorf("%s becomes %s without a copy", in, got)
+		app := e.app()
+		line, err := arrange(app, append([]string{"breakwater"}, words...))
+		if err != nil {
+			t.Fatalf("%s: %v", c.given, err)
+		}
+		a := aimOf(app, line)
+		if got := a.at(c.text); got != c.want {
+			t.Errorf("%s: %s\nbecomes %s\nwant    %s", c.given, c.text, got, c.want)
 		}
 	}
 }

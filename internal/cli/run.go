@@ -41,6 +41,7 @@ func Run(stop, hurry context.Context, p Process) int {
 type env struct {
 	Process
 	hurry    context.Context
+	aim      aim  // whom the command line names
 	dashes   bool // "--" stands on the command line
 	trailing int  // how many words stand after it
 }
@@ -57,6 +58,7 @@ func (e *env) run(stop context.Context) error {
 	case line.help:
 		return write(e.Stdout, page(app, line))
 	}
+	e.aim = aimOf(app, line)
 	e.dashes, e.trailing = line.dashes, line.trailing
 	return app.RunContext(stop, line.args)
 }
@@ -114,7 +116,7 @@ func (e *env) commands() []*ucli.Command {
 		e.compactCommand(),
 		e.auditCommand(),
 		e.configCommand(),
-		e.doctorCommand(),
+		withSocket(e.doctorCommand()),
 		e.benchCommand(),
 		e.versionCommand(),
 		e.helpCommand(),
@@ -200,7 +202,7 @@ func (e *env) report(err error) int {
 	if errors.As(err, &c) && !strings.Contains(text, c.Code()) {
 		text += " (" + c.Code() + ")"
 	}
-	printError(e.Stderr, text, hintOf(err))
+	printError(e.Stderr, text, e.aim.at(hintOf(err)))
 	return status
 }
 

@@ -153,7 +153,7 @@ func (e *env) printDetail(c *ucli.Context, d *api.Detail) error {
 		text = append(text, historyTrimmed...)
 	}
 	if d.HistoryMore {
-		text = fmt.Appendf(text, "and more: breakwater audit trace %d\n", d.Seq)
+		text = append(text, oneLine(e.aim.at(fmt.Sprintf("and more: breakwater audit trace %d", d.Seq)))+"\n"...)
 	}
 	return write(e.Stdout, text)
 }

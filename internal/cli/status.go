@@ -46,14 +46,14 @@ edit or replay makes it younger.`,
 				case c.Bool("json"):
 					return e.printJSON(st)
 				}
-				return write(e.Stdout, statusText(&st, c.String("file")))
+				return write(e.Stdout, append(statusText(&st), nextText(e.aim.at(nextOfStatus(&st)))...))
 			})
 		},
 	}
 }
 
-// statusText is the status for people, of the copy at path, if there is one.
-func statusText(st *api.Status, path string) []byte {
+// statusText is the status for people.
+func statusText(st *api.Status) []byte {
 	rows := [][]string{
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
@@ -96,7 +96,7 @@ func statusText(st *api.Status, path string) []byte {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
 			api.LengthText(st.Now.Sub(st.StartedAt.Time)), st.Version, st.Consumers, plural(st.Consumers, "consumer", "consumers"))})
 	}
-	return append(append(text, table(rows)...), nextText(aboutCopy(path, nextOfStatus(st)))...)
+	return append(text, table(rows)...)
 }
 
 // keysText is how many partition keys wait, and what for.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,7 +44,8 @@ const listPiece = 1000
 // listing is a table of any number of rows; each piece has columns of its own width.
 type listing struct {
 	out  io.Writer
-	rows [][]string // not printed yet
+	rows [][]string // not printed yet, the heads among them
+	n    int        // rows so far, without the heads
 }
 
 func (e *env) listing(heads ...string) *listing {
@@ -51,6 +53,7 @@ func (e *env) listing(heads ...string) *listing {
 }
 
 func (l *listing) add(row ...string) error {
+	l.n++
 	if l.rows = append(l.rows, row); len(l.rows) <= listPiece {
 		return nil
 	}
@@ -62,6 +65,23 @@ func (l *listing) print() error {
 	text := table(l.rows)
 	l.rows = l.rows[:0]
 	return write(l.out, text)
+}
+
+// end prints what is left, or in the place of a table without rows what there is none
+// of: every list says that in the same way.
+func (l *listing) end(none string) error {
+	if l.n == 0 {
+		return write(l.out, []byte(oneLine(none)+"\n"))
+	}
+	return l.print()
+}
+
+// cut prints what was read before err ended a list: it is true all the same.
+func (l *listing) cut(err error) error {
+	if l.n > 0 && !errors.Is(err, errPipe) {
+		_ = l.print() // the list has failed anyhow, and says so
+	}
+	return err
 }
 
 // trimRight takes blanks off the end of what follows start.

@@ -42,7 +42,7 @@ before it has the answers, and never more often than once a second.`,
 			if err := noMoreArgs(c); err != nil {
 				return err
 			}
-			o := topOptions{interval: c.Duration("interval"), count: c.Int("count")}
+			o := topOptions{interval: c.Duration("interval"), count: c.Int("count"), aim: e.aim}
 			switch {
 			case o.interval < leastInterval:
 				return usageFor(c, "--interval must be at least %s", leastInterval)
@@ -64,6 +64,7 @@ before it has the answers, and never more often than once a second.`,
 
 // topOptions says how often top asks, and how many times; 0: until it is told to end.
 type topOptions struct {
+	aim      aim // of what it suggests
 	interval time.Duration
 	count    int
 }
@@ -123,7 +124,7 @@ func looks(ctx context.Context, o topOptions, ask func(context.Context) look) <-
 func topPlain(ctx context.Context, control *client.Control, o topOptions, print func(*topView) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &topView{}
+	v := &topView{aim: o.aim}
 	for l := range looks(ctx, o, func(ctx context.Context) look { return askTop(ctx, control) }) {
 		switch {
 		case ctx.Err() != nil:

@@ -32,7 +32,7 @@ func drawTop(ctx context.Context, screen tcell.Screen, o topOptions, first look,
 	defer screen.Fini()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &topView{}
+	v := &topView{aim: o.aim}
 	answers := looks(ctx, o, afterFirst(first, ask))
 	for {
 		draw(screen, v)

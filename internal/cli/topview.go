@@ -13,6 +13,7 @@ import (
 // topView is what top shows: the newest answers, and what changed since the ones
 // before. It knows no terminal.
 type topView struct {
+	aim    aim         // whom it asks
 	status *api.Status // nil: there was no answer yet
 	before *api.Status // the answer before that; nil: there was none
 	keys   []api.Key   // those to look at first
@@ -73,7 +74,7 @@ func (v *topView) lines(height int) []topLine {
 	out = append(out, v.summary()...)
 	foot := []topLine{}
 	if next := nextOfStatus(v.status); next != "" {
-		foot = append(foot, topLine{}, topLine{oneLine("next: " + next), toneHead})
+		foot = append(foot, topLine{}, topLine{oneLine("next: " + v.aim.at(next)), toneHead})
 	}
 	if room := height - len(out) - len(foot) - 2; height == 0 || room > 0 {
 		out = append(out, v.keyLines(room)...)

@@ -82,11 +82,11 @@ func (e *env) printWhy(c *ucli.Context, w *api.Why) error {
 	if c.Bool("json") {
 		return e.printJSON(w)
 	}
-	return write(e.Stdout, whyText(w, c.String("file")))
+	return write(e.Stdout, append(whyText(w), nextText(e.aim.at(nextOfWhy(w)))...))
 }
 
-// whyText is the answer for people, from the copy at path, if there is one.
-func whyText(w *api.Why, path string) []byte {
+// whyText is the answer for people.
+func whyText(w *api.Why) []byte {
 	var rows [][]string
 	add := func(name, value string) {
 		if value != "" {
@@ -115,5 +115,5 @@ func whyText(w *api.Why, path string) []byte {
 		}
 		add(name, w.Causes[i].Words)
 	}
-	return append(table(rows), nextText(aboutCopy(path, nextOfWhy(w)))...)
+	return table(rows)
 }
