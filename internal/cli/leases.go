@@ -28,7 +28,8 @@ func (e *env) leasesListCommand() *ucli.Command {
 Lists the exceptions that a worker of breakwater or an attached consumer has and has
 not answered, by seq: since when its lease runs (it was given, extended, or begun anew
 by a start) and until when. After the deadline an exception goes to another. A lease
-of a worker is renewed as long as its handler runs. A copy shows the leases of the
+of a worker is renewed as long as its handler runs. The last line names the question
+about the one that has run longest. A copy shows the leases of the
 moment at which it was made.`,
 			[]string{"0  done, also if there are none", status1, status2},
 			"breakwater leases list", "breakwater leases list --owner review-ui-1",
@@ -45,12 +46,16 @@ moment at which it was made.`,
 
 func (e *env) leasesList(c *ucli.Context, control *client.Control) error {
 	rows := e.listing("SEQ", "OWNER", "KIND", "ROUTE", "DELIVERY", "SINCE", "DEADLINE", "PARTITION KEY")
+	var oldest *api.Lease
 	for l, err := range control.Leases(c.Context, c.String("owner")) {
 		switch {
 		case err != nil:
 		case c.Bool("json"):
 			err = e.printJSON(l)
 		default:
+			if oldest == nil || l.Since.Before(oldest.Since.Time) {
+				oldest = &l
+			}
 			err = rows.add(
 				strconv.FormatUint(l.Seq, 10), short(l.Owner, 32), l.Kind, l.Route, strconv.Itoa(l.Delivery),
 				moment(l.Since), moment(l.Deadline), short(l.PartitionKey, 32))
@@ -62,10 +67,14 @@ func (e *env) leasesList(c *ucli.Context, control *client.Control) error {
 	if c.Bool("json") {
 		return nil
 	}
+	none := "no lease"
 	if owner := c.String("owner"); owner != "" {
-		return rows.end("no lease of " + owner)
+		none += " of " + owner
 	}
-	return rows.end("no lease")
+	if err := rows.end(none); err != nil || oldest == nil {
+		return err
+	}
+	return write(e.Stdout, []byte(nextText(e.aim.at("breakwater why "+strconv.FormatUint(oldest.Seq, 10)))))
 }
 
 func (e *env) revokeCommand() *ucli.Command {

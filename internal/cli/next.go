@@ -29,6 +29,9 @@ func nextOfStatus(st *api.Status) string {
 	if st.Paused != nil {
 		return "breakwater resume"
 	}
+	if next := nextOfIntake(st); next != "" {
+		return next
+	}
 	// Before a key that waits: of such a route everything does, and no list shows it.
 	if o := stranded(st); o != nil {
 		return "breakwater why " + strconv.FormatUint(o.Seq, 10)
@@ -40,14 +43,31 @@ func nextOfStatus(st *api.Status) string {
 		return "breakwater keys list --held"
 	case st.Dead > 0:
 		return "breakwater dlq list"
-	case st.Leased > 0 && st.Ready == 0: // all there is to do is with somebody
+	case st.Leased > 0 && len(st.Oldest) == 0: // all there is to do is with somebody, or behind it
 		return "breakwater leases list"
+	case st.Scheduled > 0 && st.Ready+st.Leased == 0: // no list shows what waits for its time
+		return "breakwater why KEY, with the partition key that is missed: what there is waits for its not_before"
 	}
 	oldest := oldestOf(st, func(string) bool { return true })
 	if oldest == nil || time.Duration(oldest.AgeMS)*time.Millisecond < lateAfter {
 		return ""
 	}
 	return "breakwater why " + strconv.FormatUint(oldest.Seq, 10)
+}
+
+// nextOfIntake is what says why new lines find no room, where that is not for want of
+// work being done; "" where they find some.
+func nextOfIntake(st *api.Status) string {
+	if in := st.Intake.Intake; in != api.IntakeWaiting && in != api.IntakeFull {
+		return ""
+	}
+	switch queue.Saturation(st.Saturated) {
+	case queue.FullDisk, queue.FullStore, queue.FullLedger:
+		return "breakwater doctor"
+	case queue.FullDeadLetters:
+		return "breakwater dlq list --group"
+	}
+	return ""
 }
 
 // stranded is the oldest claimable exception of a route on which nobody works: no
