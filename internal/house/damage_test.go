@@ -63,23 +63,8 @@ func newSpecimen(t *testing.T) *specimen {
 		}
 		sp.lines[a.Seq] = sent[i]
 	}
-	// A duplicate of each done one says so; asking for it is not polling the store.
-	eventually(t, "all that can be resolved is", func() bool {
-		for _, a := range s.sendAll(exceptionLine("DONE2", "done-149", `,"route":"AUTO_RESOLVE"`) + "\n") {
-			if a.State == "done" {
-				return true
-			}
-		}
-		return false
-	})
+	s.awaitDone(len(sp.done))
 	p.stop()
-	eventually(t, "nothing that can be resolved is left", func() bool {
-		if s.status().Done == int64(len(sp.done)) {
-			return true
-		}
-		s.serve().stop()
-		return false
-	})
 	s.sound()
 	for _, name := range storeFiles {
 		sp.files[name] = []byte(s.read("var/" + name))

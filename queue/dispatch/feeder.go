@@ -58,11 +58,13 @@ func (f *feeder) run(stop context.Context) {
 // nobody has room: scheduled messages take their place in it.
 func (f *feeder) feed(stop context.Context) time.Duration {
 	r := f.r
-	now := r.now()
 	if want := r.wanted.Swap(nil); want != nil {
 		f.shift.restaff(r, *want)
 		f.first, f.round = 0, 0
 	}
+	r.moving.take()
+	defer r.moving.end()
+	now := r.now()
 	a := f.ask(now)
 	f.offer(&a, now)
 	if f.due = r.soonest.earlier(f.due); len(a.wants) == 0 && (f.due.IsZero() || f.due.After(now)) {

@@ -85,6 +85,8 @@ func (r *Runner) renew(ctx context.Context, now time.Time) {
 
 // reclaim takes back expired leases and says of each whose it was.
 func (r *Runner) reclaim(ctx context.Context, now time.Time) {
+	r.moving.take()
+	defer r.moving.end()
 	back, err := r.store.Reclaim(ctx, queue.ReclaimRequest{Now: now, Policy: r.settings.Load().Policy, Max: reclaimMax})
 	if err != nil {
 		if !errors.Is(err, queue.ErrNoRoom) && (fatal(err) || ctx.Err() == nil) {

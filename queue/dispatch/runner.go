@@ -30,6 +30,10 @@ type Runner struct {
 	routes map[queue.Route]*route   // all there are; the map never changes
 	desk   desk                     // the consumers that are attached
 
+	// moving is held while leases are given out or expired ones taken back: who let
+	// one run out is known before its message is given to anybody.
+	moving turn
+
 	samples  samples       // for Recent
 	waiters  waiters       // producers whose lines wait for room
 	soonest  soonest       // of the messages scheduled since the feeder looked
@@ -52,7 +56,7 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		store: o.Store, log: o.Log, observer: o.Observer, now: o.Now, random: o.Random,
-		routes: map[queue.Route]*route{}, wake: newSignal(), room: newSignal(),
+		routes: map[queue.Route]*route{}, moving: newTurn(), wake: newSignal(), room: newSignal(),
 		draining: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if r.log == nil {

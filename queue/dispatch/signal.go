@@ -12,3 +12,12 @@ func (s signal) raise() {
 	default:
 	}
 }
+
+// turn is a mutex whose waiting a test's fake time sees through: the holder may be
+// waiting for the store.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take() { t <- struct{}{} }
+func (t turn) end()  { <-t }
