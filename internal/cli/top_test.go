@@ -1,6 +1,7 @@
 package cli
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"strings"
@@ -147,13 +148,13 @@ func TestTopView(t *testing.T) {
 	})
 }
 
-// shown reads the rows of a terminal.
+// shown reads the rows of a terminal. A cell that nobody wrote to is blank.
 func shown(mt vt.MockTerm, width, height int) string {
 	var b strings.Builder
 	for y := range height {
 		var row strings.Builder
 		for x := range width {
-			row.WriteString(mt.GetCell(vt.Coord{X: vt.Col(x), Y: vt.Row(y)}).C)
+			row.WriteString(stdcmp.Or(mt.GetCell(vt.Coord{X: vt.Col(x), Y: vt.Row(y)}).C, " "))
 		}
 		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
 	}
