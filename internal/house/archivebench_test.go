@@ -57,6 +57,9 @@ func BenchmarkArchive(b *testing.B) {
 	copying.row(t, "copying")
 	checking.row(t, "checking")
 	_ = t.Flush()
+	without.tooLong(&text, "nothing")
+	copying.tooLong(&text, "copying")
+	checking.tooLong(&text, "checking")
 	b.Logf("%d archives, %s\n%s", archives, time.Now().Format(time.DateOnly), text.String())
 	b.ReportMetric(took.Seconds()/float64(archives), "archive-s")
 	b.ReportMetric(0, "ns/op")
@@ -119,6 +122,7 @@ type observed struct {
 	waits []time.Duration
 	worst []time.Duration // of each second
 	long  time.Duration   // for how long it was looked at
+	late  []string        // the receipts that took over 100 ms
 }
 
 // watch looks on until it is told to stop.
@@ -126,6 +130,9 @@ func (o *observed) watch(s *site, stop <-chan struct{}) {
 	begun := time.Now()
 	s.latencies(1, stop, func(d time.Duration) {
 		o.waits = append(o.waits, d)
+		if d > 100*time.Millisecond {
+			o.late = append(o.late, fmt.Sprintf("%s after %d ms", time.Now().Format("15:04:05.000"), d.Milliseconds()))
+		}
 		second := int((o.long + time.Since(begun)).Seconds())
 		for len(o.worst) <= second {
 			o.worst = append(o.worst, 0)
@@ -140,16 +147,23 @@ func (o *observed) watch(s *site, stop <-chan struct{}) {
 func (o *observed) row(t *tabwriter.Writer, name string) {
 	slices.Sort(o.waits)
 	slices.Sort(o.worst)
-	over := 0
-	for _, d := range o.waits {
-		if d > 100*time.Millisecond {
-			over++
-		}
-	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	n := len(o.waits)
 	fmt.Fprintf(t, "%s\t%.1f\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\t\n", name, o.long.Seconds(), n,
-		ms(o.waits[n/2]), ms(o.waits[n*99/100]), ms(o.worst[len(o.worst)/2]), ms(o.waits[n-1]), float64(over)/o.long.Seconds())
+		ms(o.waits[n/2]), ms(o.waits[n*99/100]), ms(o.worst[len(o.worst)/2]), ms(o.waits[n-1]), float64(len(o.late))/o.long.Seconds())
+}
+
+// tooLong lists when the receipts came that took over 100 ms, to be held against what
+// another program saw of the same disk.
+func (o *observed) tooLong(b *strings.Builder, name string) {
+	const most = 50
+	for i, at := range o.late {
+		if i == most {
+			fmt.Fprintf(b, "%s: and %d more\n", name, len(o.late)-most)
+			return
+		}
+		fmt.Fprintf(b, "%s: %s\n", name, at)
+	}
 }
 
 // latencies sends lines, so many at a time, until it is told to stop, and says how long
