@@ -62,7 +62,9 @@ func (f *feeder) feed(stop context.Context) time.Duration {
 		f.shift.restaff(r, *want)
 		f.first, f.round = 0, 0
 	}
-	r.moving.take()
+	if !r.moving.take(stop) {
+		return idleWait
+	}
 	defer r.moving.end()
 	now := r.now()
 	a := f.ask(now)

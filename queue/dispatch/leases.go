@@ -85,7 +85,9 @@ func (r *Runner) renew(ctx context.Context, now time.Time) {
 
 // reclaim takes back expired leases and says of each whose it was.
 func (r *Runner) reclaim(ctx context.Context, now time.Time) {
-	r.moving.take()
+	if !r.moving.take(ctx) {
+		return
+	}
 	defer r.moving.end()
 	back, err := r.store.Reclaim(ctx, queue.ReclaimRequest{Now: now, Policy: r.settings.Load().Policy, Max: reclaimMax})
 	if err != nil {

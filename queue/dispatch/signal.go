@@ -1,5 +1,7 @@
 package dispatch
 
+import "context"
+
 // signal tells one goroutine to look again. Raised many times before it looks, it
 // looks once; raised while nobody waits, the next one to wait looks at once.
 type signal chan struct{}
@@ -19,5 +21,14 @@ type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-func (t turn) take() { t <- struct{}{} }
-func (t turn) end()  { <-t }
+// take returns false, without the turn, when ctx ends first.
+func (t turn) take(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t turn) end() { <-t }
