@@ -133,7 +133,9 @@ audit {
   require_archive = true
 
   # Where every record also goes, after its commit, one JSON line each: "" (nowhere), "stdout"
-  # or a file's path. A FIFO or a device is refused: it keeps nothing. Restart.
+  # or a file's path. A FIFO or a device is refused: it keeps nothing. The file may be renamed
+  # away, which needs no signal. It is waited for by nobody: what it does not take is left out,
+  # whole records of it, logged and counted (breakwater_stream_skipped_total). Restart.
   stream = ""
 }
 

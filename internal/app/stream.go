@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -24,6 +23,10 @@ const (
 	// streamPatience is how long the end of the process waits for a stream that does
 	// not move.
 	streamPatience = 5 * time.Second
+	// streamBuffer is how much is gathered for one write.
+	streamBuffer = 64 << 10
+	// streamComplain is how often the log hears of a stream that cannot be written.
+	streamComplain = 10 * time.Second
 )
 
 // auditStream copies the trail's records, after their commit, to a file or stdout.
@@ -35,6 +38,11 @@ type auditStream struct {
 	skipped atomic.Uint64
 	ended   chan struct{}
 	failed  func(error)
+
+	// Of the writer's goroutine.
+	unwritten  []byte    // whole lines
+	torn       bool      // the last line that was written has no end
+	complained time.Time // when failed was told last
 }
 
 // openStream starts a stream to where the configuration says; nil for nowhere.
@@ -48,31 +56,39 @@ func openStream(to string, stdout io.Writer, failed func(error)) (*auditStream, 
 		s.out = nopCloser{stdout}
 	} else {
 		s.path = to
-		f, err := openAppend(to)
+		f, torn, err := openAppend(to)
 		if err != nil {
 			return nil, err
 		}
-		s.out = f
+		s.out, s.torn = f, torn
 	}
 	go s.write()
 	return s, nil
 }
 
-// openAppend opens the stream's file, for its owner only. It waits for nobody: what is no
-// file any more, like a FIFO that nobody reads, is an error.
-func openAppend(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
+// openAppend opens the stream's file, for its owner only, and says whether its last line
+// has no end, as a kill or a power cut may leave it. It waits for nobody: what is no file any more,
+// like a FIFO that nobody reads, is an error.
+func openAppend(path string) (f *os.File, torn bool, err error) {
+	const calm = syscall.O_NONBLOCK | syscall.O_NOCTTY
+	f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|calm, 0o600)
 	if err != nil {
-		return nil, &unusableError{fmt.Sprintf("audit.stream: %v", err), "its folder must be there, and this user be able to write to it; under systemd it needs ReadWritePaths="}
+		return nil, false, &unusableError{fmt.Sprintf("audit.stream: %v", err), "its folder must be there, and this user be able to write to it; under systemd it needs ReadWritePaths="}
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &unusableError{fmt.Sprintf("audit.stream: %s is not a file", path), `give a file's path, or "stdout"`}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, false, errors.Join(err, f.Close())
 	}
-	return f, nil
+	if read, err := os.OpenFile(path, os.O_RDONLY|calm, 0); err == nil && info.Size() > 0 {
+		end := make([]byte, 1)
+		_, err = read.ReadAt(end, info.Size()-1)
+		torn = err == nil && end[0] != '\n'
+		_ = read.Close() // nothing was written
+	}
+	return f, torn, nil
 }
 
 // committed queues the records of a commit; it never waits.
@@ -98,36 +114,72 @@ func (s *auditStream) committed(c queue.Commit) {
 // waits, so that a reader of the stream is never behind for longer than a write.
 func (s *auditStream) write() {
 	defer close(s.ended)
-	w := bufio.NewWriterSize(s.out, 64<<10)
 	for records := range s.commits {
-		var err error
-		if w.Available() < len(records) { // whole lines in each write: stdout may have other writers
-			err = w.Flush()
+		if len(s.unwritten) > 0 && len(s.unwritten)+len(records) > streamBuffer {
+			s.flush()
 		}
-		if err == nil {
-			_, err = w.Write(records)
-		}
+		s.unwritten = append(s.unwritten, records...)
 		s.waiting.Add(-int64(len(records)))
-		if err == nil && len(s.commits) == 0 {
-			err = w.Flush()
-		}
-		if err == nil && len(s.commits) == 0 {
-			err = s.followRename(w)
-		}
-		if err != nil {
-			s.failed(err)
-			s.skipped.Add(uint64(bytes.Count(records, []byte("\n"))))
-			w.Reset(s.out)
+		if len(s.commits) == 0 {
+			s.flush()
+			if err := s.followRename(); err != nil {
+				s.complain(err)
+			}
 		}
 	}
-	if err := w.Flush(); err != nil {
-		s.failed(err)
+	s.flush()
+}
+
+// flush writes what was gathered, which is whole lines: stdout may have other writers. What
+// cannot be written is left out and counted. Of a line that was cut off nothing stays in a
+// file, and what follows it on stdout begins on a line of its own: whatever is refused
+// meanwhile, a line is a record.
+func (s *auditStream) flush() {
+	if len(s.unwritten) == 0 {
+		return
+	}
+	text := s.unwritten
+	if s.torn {
+		text = append([]byte("\n"), text...)
+	}
+	n, err := s.out.Write(text)
+	whole := bytes.LastIndexByte(text[:n], '\n') + 1
+	if n > 0 {
+		s.torn = whole < n && !s.takeBack(n-whole)
+	}
+	if err != nil {
+		left := text[max(whole, len(text)-len(s.unwritten)):]
+		s.skipped.Add(uint64(bytes.Count(left, []byte("\n"))))
+		s.complain(err)
+	}
+	s.unwritten = s.unwritten[:0]
+	if cap(s.unwritten) > 2*streamBuffer {
+		s.unwritten = nil
+	}
+}
+
+// takeBack cuts so many bytes off the end of the stream's file, and says whether they are
+// gone: not of stdout, which is not ours.
+func (s *auditStream) takeBack(n int) bool {
+	f, ok := s.out.(*os.File)
+	if !ok || s.path == "" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Size() >= int64(n) && f.Truncate(info.Size()-int64(n)) == nil
+}
+
+// complain tells of an error, but not again and again: a full disk refuses each commit.
+func (s *auditStream) complain(err error) {
+	if now := time.Now(); s.complained.IsZero() || now.Sub(s.complained) >= streamComplain {
+		s.complained = now
+		s.failed(fmt.Errorf("%w; so far %d records were left out, which are in the store", err, s.skipped.Load()))
 	}
 }
 
 // followRename opens the file anew when it was renamed or removed, so that a log
 // rotation needs no signal and loses no line.
-func (s *auditStream) followRename(w *bufio.Writer) error {
+func (s *auditStream) followRename() error {
 	f, ok := s.out.(*os.File)
 	if !ok || s.path == "" {
 		return nil
@@ -139,12 +191,11 @@ func (s *auditStream) followRename(w *bufio.Writer) error {
 	if named, err := os.Stat(s.path); err == nil && os.SameFile(open, named) {
 		return nil
 	}
-	again, err := openAppend(s.path)
+	again, torn, err := openAppend(s.path)
 	if err != nil {
 		return err
 	}
-	s.out = again
-	w.Reset(again)
+	s.out, s.torn = again, torn
 	return f.Close()
 }
 
