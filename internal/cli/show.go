@@ -39,7 +39,7 @@ exception is not kept, its SHA-256 is.`,
 			"breakwater show 42 --file copy.db"),
 		Flags: nameFlags(),
 		Action: func(c *ucli.Context) error {
-			return e.named(c, func(control *client.Control, seq uint64) error {
+			return e.named(c, func(control *client.Control, seq uint64, _ bool) error {
 				d, err := control.Exception(c.Context, seq)
 				if err != nil {
 					return err
@@ -50,8 +50,11 @@ exception is not kept, its SHA-256 is.`,
 	}
 }
 
+// onEach does something with one exception that a name means; several: it means others, too.
+type onEach func(control *client.Control, seq uint64, several bool) error
+
 // named does something with each exception that the command's argument names.
-func (e *env) named(c *ucli.Context, do func(*client.Control, uint64) error) error {
+func (e *env) named(c *ucli.Context, do onEach) error {
 	switch {
 	case !c.Args().Present():
 		return usageFor(c, "a seq, idempotency key or trace id is missing")
@@ -65,7 +68,7 @@ func (e *env) named(c *ucli.Context, do func(*client.Control, uint64) error) err
 }
 
 // each does something with each exception that a name means.
-func (e *env) each(c *ucli.Context, control *client.Control, name string, do func(*client.Control, uint64) error) error {
+func (e *env) each(c *ucli.Context, control *client.Control, name string, do onEach) error {
 	seqs, err := seqsOf(c, control, name)
 	if err != nil {
 		return err
@@ -76,7 +79,7 @@ func (e *env) each(c *ucli.Context, control *client.Control, name string, do fun
 				return err
 			}
 		}
-		if err := do(control, seq); err != nil {
+		if err := do(control, seq, len(seqs) > 1); err != nil {
 			return absentSeq(c, err)
 		}
 	}

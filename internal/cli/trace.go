@@ -9,6 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"breakwater/internal/client"
+	"breakwater/internal/control/api"
 	"breakwater/queue"
 )
 
@@ -18,20 +19,22 @@ func (e *env) traceCommand() *ucli.Command {
 		Description: manual(`
 Prints every record of an exception, from its acceptance on, and with them when an
 operator held its partition key, or released it, while it was there. The argument is
-found as in "breakwater show". With --json the records are printed as they are in the
-trail, one per line.`,
+found as in "breakwater show"; where it names several, a line above each says which it
+is. With --json the records are printed as they are in the trail, one per line.`,
 			[]string{status0, status1Absent, status2},
 			"breakwater audit trace 42", "breakwater audit trace --key k1 --json", "breakwater audit trace 42 --file copy.db"),
 		Flags: nameFlags(),
 		Action: func(c *ucli.Context) error {
-			return e.named(c, func(control *client.Control, seq uint64) error { return e.trace(c, control, seq) })
+			return e.named(c, func(control *client.Control, seq uint64, several bool) error {
+				return e.trace(c, control, seq, several)
+			})
 		},
 	}
 }
 
-// trace prints a life. The records of its key, of which there are few, are fetched
+// trace prints a life; with several, first whose it is. The records of its key, of which there are few, are fetched
 // first, and put in their places as the others come.
-func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error {
+func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64, several bool) error {
 	d, err := control.Exception(c.Context, seq)
 	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Code == string(queue.CodeNotFound) {
 		if p.Hint != "" { // there was one
@@ -49,6 +52,11 @@ func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error 
 			return err
 		}
 	}
+	if several && !c.Bool("json") {
+		if err := write(e.Stdout, []byte(oneLine(whose(&d.Exception))+"\n")); err != nil {
+			return err
+		}
+	}
 	t := tracing{e: e, c: c, seq: seq, holds: holds, rows: [][]string{{"N", "TIME", "EVENT", ""}}}
 	for line, err := range control.Records(c.Context, queue.TrailQuery{Seq: seq}) {
 		if err == nil {
@@ -62,6 +70,17 @@ func (e *env) trace(c *ucli.Context, control *client.Control, seq uint64) error 
 		return err
 	}
 	return write(e.Stdout, []byte(historyTrimmed))
+}
+
+// whose names an exception among others.
+func whose(x *api.Exception) string {
+	text := fmt.Sprintf("seq %d: %s", x.Seq, x.State)
+	for _, id := range [][2]string{{"idempotency key", x.IdempotencyKey}, {"partition key", x.PartitionKey}, {"conflict of", uintText(x.Of)}} {
+		if id[1] != "" {
+			text += ", " + id[0] + " " + id[1]
+		}
+	}
+	return text
 }
 
 // keyRecord is a record of a key's hold or release.

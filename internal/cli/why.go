@@ -39,7 +39,7 @@ stable word in "reason".`,
 			case c.Bool("partition") && (c.Bool("key") || c.Bool("trace")):
 				return usageFor(c, "--partition, --key and --trace exclude each other")
 			case c.Bool("key") || c.Bool("trace") || isSeq && !c.Bool("partition"):
-				return e.named(c, func(control *client.Control, seq uint64) error { return e.whySeq(c, control, seq) })
+				return e.named(c, func(control *client.Control, seq uint64, _ bool) error { return e.whySeq(c, control, seq) })
 			}
 			if err := checkKey(c, name); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (e *env) whyKey(c *ucli.Context, control *client.Control, name string) erro
 	if !isCode(err, queue.CodeNotFound) || c.Bool("partition") {
 		return err
 	}
-	err = e.each(c, control, name, func(control *client.Control, seq uint64) error { return e.whySeq(c, control, seq) })
+	err = e.each(c, control, name, func(control *client.Control, seq uint64, _ bool) error { return e.whySeq(c, control, seq) })
 	var absent *failure
 	if errors.As(err, &absent) {
 		absent.err = fmt.Errorf("there is no exception %q, and nothing of a partition key of that name is open, held or blocked", name)
