@@ -36,6 +36,7 @@ func (a *appliance) newArchives() *archive.Maker {
 			return archive.Limits{MinFreeBytes: q.MinFreeBytes, MaxStoreBytes: q.MaxStoreBytes}
 		},
 		Config: func() json.RawMessage { return a.config().Effective() },
+		Ending: a.stop.Done(),
 		Child:  []string{os.Args[0], SealCommand},
 	})
 }

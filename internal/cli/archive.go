@@ -34,9 +34,11 @@ An archive is read with --file by every read command, on any machine; to take it
 service, see "breakwater serve --restore". Never cp the file of a running store: the
 copy would be of several moments.
 
-While it is copied, what is written makes the store's file grow. An archive that would
-leave less than queue.min_free_bytes on the disk is refused or stopped, and so is one
-to a disk that takes less than 1 MiB a second.`,
+While it is copied, what is written makes the store's file grow. An archive to the
+store's own disk is refused unless it leaves queue.min_free_bytes and room for that;
+one to another disk needs room only there, so that a full disk can be archived. Either
+is given up before the store comes to a limit, and so is one to a disk that takes less
+than 1 MiB a second.`,
 			[]string{status0, "1  it failed, DEST exists, another archive is being made, or nothing listens on the control socket",
 				"2  wrong usage or configuration, or DEST can never be an archive"},
 			"breakwater archive /var/backups/breakwater-2026-11-30.db", "breakwater archive /mnt/audit/nov.db --by alice --reason \"month end\" --json"),
@@ -86,7 +88,7 @@ func archiveError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "nothing was left behind"}
+		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "there is no archive: the server removes what there was of it"}
 	case errors.As(err, &f) && errors.As(err, &p) && p.Status == statusConflict:
 		return &failure{status: exitFailed, err: err, hint: f.hint}
 	}

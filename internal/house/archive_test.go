@@ -389,6 +389,43 @@ func TestArchive_onto_a_full_disk(t *testing.T) {
 	s.verify()
 }
 
+// TestArchive_of_a_full_disk brings what is on a full disk to another one. On the disk
+// itself there is no room for it.
+func TestArchive_of_a_full_disk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "queue {\n  min_free_bytes = 1048576\n  on_saturated = \"reject\"\n}\n")
+	s.smallDisk("24m")
+	s.mkdir("archives")
+	p := s.serve()
+	var text strings.Builder
+	for i := range 2000 {
+		text.WriteString(benchLine(i, "ROUTE_REVIEW") + "\n")
+	}
+	s.stream(text.String())
+	s.fillUp("var/ballast", 512<<10)
+	line := exceptionLine("k", "while full", `,"pad":"`+strings.Repeat("x", 100000)+`"`)
+	eventually(t, "the disk is full", func() bool { return s.sendOne(line).Reason == "min_free_bytes" })
+	asking := s.start("archive", s.path("var/one.db"))
+	if status := asking.wait(); status != 1 || !strings.Contains(asking.log.all(), "choose another disk") {
+		t.Errorf("beside the store: exit status %d\n%s", status, asking.log.all())
+	}
+	s.command("archive", s.path("archives/one.db"))
+	s.checkArchive(s.path("archives/one.db"), s.manifestOf(s.path("archives/one.db")))
+
+	// Not a byte is left: what settling needs is not there either, but nothing is lost.
+	s.fillUp("var/ballast2", 0)
+	asking = s.start("archive", s.path("archives/two.db"))
+	status := asking.wait()
+	made := status == 0 && len(s.unfinished()) == 0 // there may be free pages in the file
+	if !made && (status != 1 || !strings.Contains(asking.log.all(), "make a little") || len(s.unfinished()) > 0) {
+		t.Errorf("without a free byte: exit status %d\n%s", status, asking.log.all())
+	}
+	remove(t, s.path("var/ballast"))
+	remove(t, s.path("var/ballast2"))
+	p.stop()
+	s.verify()
+}
+
 // TestArchive_full_circle archives a store with work under way, takes the archive into
 // service on another host, and works it off there: nobody there holds a lease of the old
 // one, nothing is handed out before somebody says so, and nothing is missing.

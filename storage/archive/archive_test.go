@@ -454,7 +454,8 @@ func TestMake_an_archive_that_cannot_be_recorded_is_none(t *testing.T) {
 	r.maker.o.Store = refusing{r.store}
 	_, err := r.make(t.Context(), r.dest("one.db"))
 	r.refused(err, NotStored, "record the archive")
-	if !errors.Is(err, queue.ErrNoRoom) {
+	var e *Error
+	if !errors.Is(err, queue.ErrNoRoom) || !errors.As(err, &e) || !strings.Contains(e.Hint, "make a little") {
 		t.Error(err)
 	}
 }

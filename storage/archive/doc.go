@@ -15,7 +15,8 @@
 //     there ends the process with a signal; the one that takes exceptions in must not
 //     die of a bad disk under a copy.
 //  4. The manifest gets its name, then the copy, each synced with its folder. Until
-//     then nothing is under either name; a failure leaves nothing at all.
+//     then nothing is under either name. A failure leaves nothing at all: the names go
+//     at once, what the copy takes of the disk in pieces (giveBack).
 //  5. The store records ARCHIVED and how far its trail is archived now.
 //
 // # What a kill leaves

@@ -15,6 +15,7 @@ type watched struct {
 	*guard
 	free  int64
 	there int64 // on the archive's disk
+	other bool  // which is another one
 	clock time.Time
 }
 
@@ -38,7 +39,8 @@ func newWatched(t *testing.T, l Limits) *watched {
 				return w.free, nil
 			}
 			return w.there, nil
-		}}
+		},
+		same: func(*os.File, string) (bool, error) { return !w.other, nil }}
 	return w
 }
 
@@ -69,23 +71,64 @@ func TestGuard_leaves_room_for_the_copy_and_for_what_is_written_meanwhile(t *tes
 	w.wants(t, "a byte too little", begin, NoRoom)
 	w.free++
 	w.wants(t, "just enough", begin, fine)
+	w.free, begin.Inside = 85*mib, 5*mib
+	w.wants(t, "free pages in the file are room", begin, fine)
 }
 
-func TestGuard_stops_when_the_store_s_disk_fills(t *testing.T) {
+// TestGuard_another_disk_needs_room_for_the_archive_only: however full the store's own
+// disk is, what is on it can be brought to another one.
+func TestGuard_another_disk_needs_room_for_the_archive_only(t *testing.T) {
+	begin := boltstore.SnapshotStep{Total: 1000 * mib}
+	next := boltstore.SnapshotStep{Done: 1, Total: 1000 * mib}
+	for _, c := range []struct {
+		what  string
+		free  int64 // at first, on the store's disk
+		least int64 // what may be left of it
+	}{
+		{"room for all that could be written", 500 * mib, 64*mib + ahead},
+		{"room for little", 90 * mib, 64*mib + ahead},
+		{"hardly any room", 68 * mib, 66 * mib},
+		{"none above the reserve", 64 * mib, 32 * mib},
+		{"a disk that was full before", 10 * mib, 5 * mib},
+		{"one without a free byte", 0, 0},
+	} {
+		w := newWatched(t, Limits{MinFreeBytes: 64 * mib})
+		w.other, w.there, w.free = true, 1001*mib, c.free
+		w.wants(t, c.what, begin, fine)
+		w.free = c.least
+		w.wants(t, c.what+", and as much as is left to it", next, fine)
+		if w.free--; c.least > 0 {
+			w.wants(t, c.what+", and a byte less", next, NoRoom)
+		}
+	}
+	w := newWatched(t, Limits{MinFreeBytes: 64 * mib})
+	w.other, w.there, w.free = true, 1001*mib-1, 1000*mib
+	w.wants(t, "no room for the archive", begin, NoRoom)
+}
+
+// TestGuard_stops_before_the_store_s_disk_is_full: a copy ends before the intake, which
+// waits at 64 MiB, has to.
+func TestGuard_stops_before_the_store_s_disk_is_full(t *testing.T) {
 	w := newWatched(t, Limits{MinFreeBytes: 64 * mib})
 	w.wants(t, "at first", boltstore.SnapshotStep{Total: 100 * mib}, fine)
-	w.free = 60 * mib
+	w.free = 60*mib + ahead
 	w.wants(t, "free pages in the file are room", boltstore.SnapshotStep{Done: 8 * mib, Total: 100 * mib, Inside: 4 * mib}, fine)
 	w.wants(t, "no more", boltstore.SnapshotStep{Done: 16 * mib, Total: 100 * mib, Inside: 4*mib - 1}, NoRoom)
 }
 
+// TestGuard_stops_before_the_file_comes_to_its_limit, for the same reason.
 func TestGuard_stops_before_the_file_comes_to_its_limit(t *testing.T) {
-	w := newWatched(t, Limits{MaxStoreBytes: mib})
-	w.wants(t, "at first", boltstore.SnapshotStep{Total: mib, Inside: 1}, fine)
-	w.wants(t, "it came to it", boltstore.SnapshotStep{Done: mib / 2, Total: mib}, NoRoom)
-	w = newWatched(t, Limits{MaxStoreBytes: mib})
-	w.wants(t, "a store that is full already", boltstore.SnapshotStep{Total: mib}, fine)
-	w.wants(t, "may be archived", boltstore.SnapshotStep{Done: mib / 2, Total: mib}, fine)
+	w := newWatched(t, Limits{MaxStoreBytes: 100 * mib})
+	w.wants(t, "at first", boltstore.SnapshotStep{Total: mib, InUse: 50 * mib}, fine)
+	w.wants(t, "it grows", boltstore.SnapshotStep{Done: 1, Total: mib, InUse: 100*mib - ahead - 1}, fine)
+	w.wants(t, "it nearly came to it", boltstore.SnapshotStep{Done: 1, Total: mib, InUse: 100*mib - ahead}, NoRoom)
+	w = newWatched(t, Limits{MaxStoreBytes: 100 * mib})
+	w.wants(t, "a store that is nearly full", boltstore.SnapshotStep{Total: mib, InUse: 98 * mib}, fine)
+	w.wants(t, "has half of what is left", boltstore.SnapshotStep{Done: 1, Total: mib, InUse: 99*mib - 1}, fine)
+	w.wants(t, "and no more", boltstore.SnapshotStep{Done: 1, Total: mib, InUse: 99 * mib}, NoRoom)
+	w = newWatched(t, Limits{MaxStoreBytes: 100 * mib})
+	w.wants(t, "one that is full already", boltstore.SnapshotStep{Total: mib, InUse: 100 * mib}, fine)
+	w.wants(t, "may be archived", boltstore.SnapshotStep{Done: 1, Total: mib, InUse: 101 * mib}, fine)
 }
 
 func TestGuard_a_copy_keeps_a_pace(t *testing.T) {

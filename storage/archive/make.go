@@ -20,7 +20,7 @@ type Store interface {
 	Archived(ctx context.Context, a queue.Action, i queue.ArchiveInfo) error
 }
 
-// Options says of which store, and how. All are required.
+// Options says of which store, and how. All but Ending are required.
 type Options struct {
 	Store   Store
 	Path    string // of its file
@@ -28,6 +28,10 @@ type Options struct {
 	Limits  func() Limits          // in force now
 	Config  func() json.RawMessage // in force now, secrets masked
 	Now     func() time.Time
+
+	// Ending is closed when the process ends, and nobody waits for a commit any more:
+	// what is removed then may go at once. nil: it never is.
+	Ending <-chan struct{}
 
 	// Child is the command line of a process of this program that calls [Seal] with
 	// the two arguments that follow it.
@@ -72,7 +76,6 @@ func (m *Maker) Make(ctx context.Context, a queue.Action, dest string) (*Manifes
 	defer p.dir.Close()
 	man, err := m.make(ctx, a, p)
 	if err != nil {
-		p.discard()
 		// Some of what is called knows the end of ctx, and not why.
 		if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
 			return nil, &Error{Kind: Stopped, Err: cause, Hint: "nothing was left behind; ask again"}
@@ -82,12 +85,12 @@ func (m *Maker) Make(ctx context.Context, a queue.Action, dest string) (*Manifes
 	return man, nil
 }
 
-func (m *Maker) make(ctx context.Context, a queue.Action, p *place) (*Manifest, error) {
+func (m *Maker) make(ctx context.Context, a queue.Action, p *place) (man *Manifest, err error) {
 	tell := func(step string, done, total int64) {
 		m.now.Store(&Progress{Path: p.path, By: a.By, Since: a.Now, Step: step, Done: done, Total: total})
 	}
 	tell("preparing", 0, 0)
-	if err := p.sweep(); err != nil {
+	if err := p.sweep(m.o.Ending); err != nil {
 		return nil, err
 	}
 	f, err := p.create(p.temp)
@@ -95,6 +98,18 @@ func (m *Maker) make(ctx context.Context, a queue.Action, p *place) (*Manifest, 
 		return nil, systemErr("make the archive's file", err)
 	}
 	defer f.Close()
+	man, err = m.fill(ctx, a, p, f, tell)
+	if err != nil {
+		tell("removing", 0, 0)
+		p.discard()
+		giveBack(f, m.o.Ending)
+		return nil, err
+	}
+	return man, nil
+}
+
+// fill makes the new file f an archive. After an error it has at most its temporary name.
+func (m *Maker) fill(ctx context.Context, a queue.Action, p *place, f *os.File, tell func(step string, done, total int64)) (*Manifest, error) {
 	info, err := m.copy(ctx, f, tell)
 	if err != nil {
 		return nil, err
@@ -126,7 +141,7 @@ func (m *Maker) make(ctx context.Context, a queue.Action, p *place) (*Manifest, 
 
 // copy copies the store into f and syncs it.
 func (m *Maker) copy(ctx context.Context, f *os.File, tell func(step string, done, total int64)) (boltstore.SnapshotInfo, error) {
-	g := guard{to: f, store: m.o.Path, limits: m.o.Limits(), now: m.o.Now, space: dbfile.FreeSpace}
+	g := guard{to: f, store: m.o.Path, limits: m.o.Limits(), now: m.o.Now, space: dbfile.FreeSpace, same: sameDisk}
 	info, err := m.o.Store.Snapshot(ctx, f, func(s boltstore.SnapshotStep) error {
 		tell("copying", s.Done, s.Total)
 		return g.step(s)
@@ -172,7 +187,10 @@ func (m *Maker) record(ctx context.Context, a queue.Action, p *place, info *bolt
 	err = m.o.Store.Archived(context.WithoutCancel(ctx), a, queue.ArchiveInfo{
 		Path: p.path, Head: info.Head, Records: info.Records, SHA256: sum, Bytes: s.Bytes,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, queue.ErrNoRoom):
+		return refuse(NotStored, "the store's disk has no room left for as much as a record: make a little, then ask again", "record the archive: %w", err)
+	case err != nil:
 		return refuse(NotStored, "see the log", "record the archive: %w", err)
 	}
 	return nil

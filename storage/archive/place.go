@@ -173,9 +173,9 @@ func (p *place) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what archives to the same name have left that were killed. What is
-// locked belongs to one that lives.
-func (p *place) sweep() error {
+// sweep removes what archives to the same name have left that were killed, gently until
+// hurry. What is locked belongs to one that lives.
+func (p *place) sweep(hurry <-chan struct{}) error {
 	entries, err := os.ReadDir(p.dir.Name())
 	if err != nil {
 		return systemErr("look for archives that were cut off", err)
@@ -187,14 +187,14 @@ func (p *place) sweep() error {
 		if b, err := hex.DecodeString(rest); !ours || !temp || err != nil || len(b) != 8 || !e.Type().IsRegular() {
 			continue
 		}
-		f, err := p.open(e.Name(), os.O_RDONLY)
+		f, err := p.open(e.Name(), os.O_RDWR)
 		if err != nil {
 			continue // another user's, or gone
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = p.remove(e.Name()) // one that stays does no harm
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && p.remove(e.Name()) == nil {
+			giveBack(f, hurry)
 		}
-		_ = f.Close()
+		_ = f.Close() // one that stays does no harm
 	}
 	return nil
 }

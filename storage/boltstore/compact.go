@@ -49,6 +49,8 @@ func Compact(o Options) (report CompactReport, err error) {
 	defer func() { err = errors.Join(err, s.head.Close(), s.file.CloseUnchanged()) }()
 	c := compaction{s: s, o: o, temp: dbfile.CompactingPath(o.Path)}
 	if report, err = c.run(); err != nil && c.wrote {
+		// In one go, as the old file goes after a success: however long a disk takes to
+		// hear what is free (mount option discard), this store has no intake to hold up.
 		_ = os.Remove(c.temp) // err is the one to tell
 	}
 	return report, err

@@ -32,6 +32,7 @@ func (s *Store) room(tx *bolt.Tx) room {
 	if free, err := dbfile.FreeSpace(filepath.Dir(s.options.Path)); err == nil {
 		r.disk = free
 	}
+	s.inUse.Store(r.file - r.inside)
 	return r
 }
 

@@ -45,6 +45,7 @@ var ErrMapFull = errors.New("the store has no address space left to grow beside 
 type SnapshotStep struct {
 	Done, Total int64 // bytes of the copy
 	Inside      int64 // free bytes in the store's file, for what is written meanwhile
+	InUse       int64 // the others of it, as max_store_bytes counts them
 }
 
 // SnapshotInfo says of what moment a copy is.
@@ -177,7 +178,7 @@ func (w *snapshotWriter) told() error {
 	if room < mapReserve {
 		return ErrMapFull
 	}
-	return w.step(SnapshotStep{Done: w.done, Total: w.total, Inside: w.s.file.FreeInside()})
+	return w.step(SnapshotStep{Done: w.done, Total: w.total, Inside: w.s.file.FreeInside(), InUse: w.s.inUse.Load()})
 }
 
 // Seal makes a finished copy an archive: it marks it, so that it is not taken for the

@@ -100,6 +100,7 @@ type Store struct {
 	gone    bool
 
 	way         rightOfWay   // of commits, before a copy
+	inUse       atomic.Int64 // bytes of the file that are no free page, when the newest transaction began
 	verifying   atomic.Int32 // verifications under way: the trail is not trimmed meanwhile
 	spansOpened atomic.Int64 // by queries, so that a test can count
 

@@ -16,8 +16,8 @@ func creatingPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".creating")
 }
 
-// sweep removes what a killed creation or compaction left. The caller holds the side
-// lock.
+// sweep removes what a killed creation or compaction left, each in one go: nothing is
+// served yet that could be held up. The caller holds the side lock.
 func sweep(path string) error {
 	for _, tmp := range []string{creatingPath(path), CompactingPath(path)} {
 		if err := sweepFile(tmp); err != nil {
