@@ -98,6 +98,9 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	if err := checkGroups(o.Config.Sockets); err != nil {
 		return err
 	}
+	if a.handlers, err = a.handlersOf(o.Config); err != nil {
+		return &unusableError{err.Error(), "nothing was opened: mend what the handler names; \"breakwater config check\" says where"}
+	}
 	if err := a.openStore(stop); err != nil {
 		if stop.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil // told to stop before there was anything to drain
@@ -198,10 +201,6 @@ func configDiff(before, after []byte) (b, a json.RawMessage) {
 
 // build makes the parts and binds the sockets.
 func (a *appliance) build(inherited inherited) error {
-	var err error
-	if a.handlers, err = a.handlersOf(a.o.Config); err != nil {
-		return err
-	}
 	a.metrics = metrics.New(metrics.Options{Version: a.o.Version, Status: a.store.Status, Sockets: a.doors.counts(),
 		StreamSkipped: a.stream.skippedRecords, Checkpoints: a.checkpoints.counts,
 		// Nobody scrapes before the runner is there: it is made before the doors open.
@@ -209,6 +208,7 @@ func (a *appliance) build(inherited inherited) error {
 		Health:    a.health,
 		Consumers: func() int { return a.runner.Consumers() }})
 	q := a.o.Config.Queue
+	var err error
 	a.runner, err = dispatch.New(dispatch.Options{
 		Store: a.store, Log: a.log.Named("dispatch"), Settings: settingsOf(a.o.Config),
 		Workers: q.Concurrency, Room: q.MaxSize, Handlers: a.handlers,

@@ -130,6 +130,9 @@ func checkEnvName(position int, name string) *complaint {
 	if strings.HasPrefix(name, "BREAKWATER_") {
 		return complain("variables of that name are set for each delivery", "must not list %s", name)
 	}
+	if name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "LISTEN_") || strings.HasPrefix(name, "WATCHDOG_") {
+		return complain("what the service manager says to breakwater is not for its commands", "must not list %s", name)
+	}
 	return nil
 }
 

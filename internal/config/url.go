@@ -68,13 +68,17 @@ func checkUnixURL(u *url.URL, example string) *complaint {
 }
 
 // unixSocket is the part of an http+unix path up to the first element that ends
-// in ".sock".
+// in ".sock". It is cut where the URL has a slash, not where an escape stands for one, as
+// the handler cuts it.
 func unixSocket(u *url.URL) (string, bool) {
-	for end, c := range u.Path + "/" {
-		if c != '/' || !strings.HasSuffix(u.Path[:end], ".sock") {
+	escaped := u.EscapedPath()
+	for end, c := range escaped + "/" {
+		if c != '/' {
 			continue
 		}
-		return u.Path[:end], true
+		if socket, err := url.PathUnescape(escaped[:end]); err == nil && strings.HasSuffix(socket, ".sock") {
+			return socket, true
+		}
 	}
 	return "", false
 }

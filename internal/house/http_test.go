@@ -291,7 +291,7 @@ func TestHTTPHandler(t *testing.T) {
 		t.Parallel()
 		s := newSite(t, fmt.Sprintf(hookConfig, "http://127.0.0.1:9/", `authorization_env = "BREAKWATER_TEST_ABSENT"`))
 		p := s.start("serve")
-		if status := p.wait(); status != 1 || !strings.Contains(p.log.all(), "BREAKWATER_TEST_ABSENT") {
+		if status := p.wait(); status != 2 || !strings.Contains(p.log.all(), "BREAKWATER_TEST_ABSENT") {
 			t.Errorf("exit status %d\n%s", status, p.log.all())
 		}
 	})

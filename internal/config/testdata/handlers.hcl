@@ -31,3 +31,7 @@ handler "exec" "wrong-key" {
   url     = "http://127.0.0.1/"
   timeout = 5
 }
+handler "exec" "env-manager" {
+  command = ["/usr/local/bin/post"]
+  env     = ["NOTIFY_SOCKET", "LISTEN_FDS", "WATCHDOG_USEC"]
+}

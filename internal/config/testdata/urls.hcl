@@ -57,3 +57,9 @@ handler "http" "secret-for-a-file" {
   url                = "https://example.org/x"
   authorization_file = "Bearer verysecret"
 }
+handler "http" "escaped-socket" {
+  url = "http+unix:///run/review%2Fx.sock/y"
+}
+handler "http" "escaped-slash" {
+  url = "http+unix:///run/review.sock%2Fy"
+}
