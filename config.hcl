@@ -102,7 +102,7 @@ queue {
   # Lines that are read but not yet stored, of all connections together: from max_line_bytes to
   # 1 GiB. Of a line that has not ended each connection may hold max_line_bytes besides: at most
   # max_connections of the enqueue socket times that, 64 MiB at the defaults. It is not counted
-  # here, since who stops within a line could keep all others waiting for ever. Restart.
+  # here, since who stops within a line could keep all others waiting for ever.
   max_intake_bytes = 33554432
 
   # How long a producer may leave its receipts unread before they are dropped (its lines are
@@ -166,7 +166,8 @@ metrics {
 
 # The three doors; their permissions are the access control. The mode is octal, in quotes, and
 # never opens a socket to everyone: put the clients into the group (a name or a number; default:
-# the process's own). Restart, all of it.
+# the process's own). Restart. max_connections is how many may be open at once, 1 to 10000: a
+# reload that makes it less closes none, and lets nobody in until fewer are open.
 socket "enqueue" {
   # path = "./var/run/enqueue.sock"
   # group = "matching"

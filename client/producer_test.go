@@ -66,7 +66,7 @@ func TestProducer_of_a_refused_connection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	const refusal = `{"event":"error","code":"QUEUE_SATURATED","error":"1 connections are open, which is the limit"}` + "\n"
+	const refusal = `{"event":"error","code":"QUEUE_SATURATED","error":"1 connections are open, the limit is 1"}` + "\n"
 	answer := `{"line":%d,"status":"accepted"}` + "\n"
 	go func() {
 		for range 2 {
@@ -111,7 +111,7 @@ func TestProducer_of_a_refused_connection(t *testing.T) {
 		t.Fatalf("told %v", told)
 	}
 	for i, err := range told {
-		if errors.Is(err, ErrRefused) != (i < 2) || strings.Contains(err.Error(), "\n") || i < 2 && !strings.HasSuffix(err.Error(), "QUEUE_SATURATED: 1 connections are open, which is the limit") {
+		if errors.Is(err, ErrRefused) != (i < 2) || strings.Contains(err.Error(), "\n") || i < 2 && !strings.HasSuffix(err.Error(), "QUEUE_SATURATED: 1 connections are open, the limit is 1") {
 			t.Errorf("told %q at loss %d", err, i)
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -117,6 +118,15 @@ func (d *doors) bind(a *appliance, from inherited) (err error) {
 	}
 	a.log.Info("listening", "socket", "metrics", "address", d.scrapes.Addr().String())
 	return nil
+}
+
+// reconfigure puts the limits of another configuration into force. What is open or was
+// read stays, also where it is more than they allow now.
+func (d *doors) reconfigure(c config.Config) error {
+	d.enqueue.SetMaxConnections(c.Sockets.Enqueue.MaxConnections)
+	d.consume.SetMaxConnections(c.Sockets.Consume.MaxConnections)
+	d.control.SetMaxConnections(c.Sockets.Control.MaxConnections)
+	return errors.Join(d.lines.Reconfigure(linesOf(c)), d.consumers.Reconfigure(consumersOf(c)))
 }
 
 // peerOf says who is at the other end of an operator's connection.

@@ -150,7 +150,7 @@ func (a *appliance) read() (next config.Config, no control.Reloaded) {
 // take puts a configuration into force that was checked and recorded: what fails
 // now is a mistake of ours.
 func (a *appliance) take(next config.Config, work dispatch.Configuration, changed []string) error {
-	err := errors.Join(a.doors.lines.Reconfigure(linesOf(next)), a.doors.consumers.Reconfigure(consumersOf(next)), a.runner.Reconfigure(work))
+	err := errors.Join(a.doors.reconfigure(next), a.runner.Reconfigure(work))
 	a.handlers = work.Handlers
 	a.inForce.Store(&next)
 	a.log.SetLevel(hclog.LevelFromString(next.Log.Level))

@@ -101,8 +101,7 @@ func memorySections(c *Config, base string) []section {
 }
 
 // queueSettings are the knobs that an operator turns while the backlog grows, when a
-// restart is the last thing to ask for. The memory for lines is made once, and waited
-// for by connections that are open.
+// restart is the last thing to ask for.
 func queueSettings(q *Queue) []setting {
 	ms, s := time.Millisecond, time.Second
 	return []setting{
@@ -126,19 +125,19 @@ func queueSettings(q *Queue) []setting {
 		{"min_free_bytes", true, size(&q.MinFreeBytes, 0, MaxBytes)},
 		{"on_saturated", true, choice{&q.OnSaturated, []string{BlockIntake, RejectIntake}}},
 		{"max_line_bytes", true, size(&q.MaxLineBytes, MinLineBytes, MaxLineBytes)},
-		{"max_intake_bytes", false, size(&q.MaxIntakeBytes, MinLineBytes, MaxIntakeBytes)},
+		{"max_intake_bytes", true, size(&q.MaxIntakeBytes, MinLineBytes, MaxIntakeBytes)},
 		{"receipt_timeout_ms", true, duration(&q.ReceiptTimeout, ms, ms, MaxReceiptTimeout)},
 	}
 }
 
-// socketSettings need a restart: the doors are opened once, and a mode that
-// changes under a connected client would promise what it cannot keep.
+// socketSettings need a restart but for the limit: the doors are opened once, and a
+// mode that changes under a connected client would promise what it cannot keep.
 func socketSettings(s *Socket, base string) []setting {
 	return []setting{
 		{"path", false, path{dst: &s.Path, base: base}},
 		{"group", false, text{&s.Group, checkGroup}},
 		{"mode", false, mode{&s.Mode}},
-		{"max_connections", false, count(&s.MaxConnections, 1, MaxConnections)},
+		{"max_connections", true, count(&s.MaxConnections, 1, MaxConnections)},
 	}
 }
 

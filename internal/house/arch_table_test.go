@@ -231,11 +231,6 @@ var doors = []door{
 		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
 	{path: "golang.org/x/mod", in: []string{"internal/checkpoint"}, why: "signed notes, by those who defined them"},
-	{
-		path: "golang.org/x/sync",
-		in:   []string{"queue/dispatch", "storage/boltstore", "internal/app", "internal/socket", "internal/client", "internal/cli"},
-		why:  "groups of goroutines where there are goroutines",
-	},
 
 	{path: "pgregory.net/rapid", in: []string{"storage/storetest"}, test: []string{"..."}, why: "property tests"},
 	{path: "github.com/google/go-cmp", in: []string{"storage/storetest"}, test: []string{"..."}, why: "readable differences in tests"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sync/semaphore"
 
 	"breakwater/queue"
 )
@@ -72,8 +71,7 @@ type EnqueueServer struct {
 	spent   sync.Pool // *judgedBatch
 	// budget is what all connections share for lines that are read but not stored.
 	// Besides it each may hold one buffer that it is reading into.
-	budget      *semaphore.Weighted
-	budgetBytes int64
+	budget *budget
 }
 
 // NewEnqueueServer returns a server that hands lines to intake. The error names the
@@ -82,24 +80,23 @@ func NewEnqueueServer(intake Intake, o EnqueueOptions) (*EnqueueServer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &EnqueueServer{
-		intake:      intake,
-		budget:      semaphore.NewWeighted(o.MaxIntakeBytes),
-		budgetBytes: o.MaxIntakeBytes,
-	}
+	s := &EnqueueServer{intake: intake, budget: newBudget(o.MaxIntakeBytes)}
 	s.options.Store(&o)
 	return s, nil
 }
 
-// Reconfigure puts other options into force, for new connections. MaxIntakeBytes, Events
+// Reconfigure puts other options into force: MaxIntakeBytes at once, for whatever is read
+// from now on, the others for new connections. Where more than the new MaxIntakeBytes is
+// read, nothing further is taken from any connection until enough of it is stored. Events
 // and Log stay what they were.
 func (s *EnqueueServer) Reconfigure(o EnqueueOptions) error {
 	old := s.options.Load()
-	o.MaxIntakeBytes, o.Events, o.Log = s.budgetBytes, old.Events, old.Log
+	o.Events, o.Log = old.Events, old.Log
 	if err := o.complete(); err != nil {
 		return err
 	}
 	s.options.Store(&o)
+	s.budget.resize(o.MaxIntakeBytes)
 	return nil
 }
 

@@ -543,6 +543,53 @@ func TestIntakeIsBounded(t *testing.T) {
 	})
 }
 
+// A reload moves the bound: more is taken at once, and where it became less than what was
+// read nothing further is, until that is stored. Whatever was read is stored.
+func TestIntakeBoundIsReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const small, large, lines = 16 << 10, 200 << 10, 3000
+		d := newDoor(t)
+		d.hold = make(chan struct{})
+		s := enqueueServer(t, d, EnqueueOptions{MaxLineBytes: 1000, MaxIntakeBytes: small})
+		var taken atomic.Int64
+		var peers sync.WaitGroup
+		for p := range 4 {
+			peer, _ := pipeSession(t.Context(), s)
+			peers.Go(func() {
+				go io.Copy(io.Discard, peer)
+				for i := range lines {
+					n, _ := io.WriteString(peer, message(fmt.Sprint(p, "-", i))+"\n")
+					taken.Add(int64(n))
+				}
+				peer.Close()
+			})
+		}
+		reload := func(bound int64) int64 {
+			t.Helper()
+			if err := s.Reconfigure(EnqueueOptions{MaxLineBytes: 1000, MaxIntakeBytes: bound}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return taken.Load()
+		}
+		synctest.Wait()
+		before := taken.Load()
+		more := reload(large)
+		if more <= before {
+			t.Errorf("%d bytes taken with %d allowed, %d before with %d", more, large, before, small)
+		}
+		if less := reload(small); less != more || s.budget.used <= small {
+			t.Errorf("%d bytes taken, then %d with less allowed; %d are held", more, less, s.budget.used)
+		}
+		close(d.hold)
+		peers.Wait()
+		synctest.Wait()
+		if n := d.stored(t); n != 4*lines || s.budget.used != 0 {
+			t.Errorf("%d lines stored of %d, %d bytes still held", n, 4*lines, s.budget.used)
+		}
+	})
+}
+
 // While one batch is being stored the next ones gather and share a commit.
 func TestBatchesShareACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

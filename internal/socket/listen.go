@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-
-	"breakwater/queue"
 )
 
 const (
@@ -36,8 +34,8 @@ type ListenOptions struct {
 	Path           string
 	Mode           fs.FileMode  // permission bits; connecting needs the write bit. 0: DefaultMode
 	Group          string       // name or number; "": the process's own
-	MaxConnections int          // open at once; 0: DefaultMaxConnections
-	Refusal        []byte       // what a connection over the limit is sent; nil: the NDJSON error line
+	MaxConnections int          // open at once; 0: DefaultMaxConnections. See SetMaxConnections
+	Refusal        []byte       // what a connection that is not let in is sent; nil: the NDJSON error line
 	Log            hclog.Logger // nil: nothing is logged
 }
 
@@ -57,6 +55,7 @@ type Listener struct {
 	closeErr  error
 
 	mu    sync.Mutex
+	limit int                // of conns
 	conns map[*Conn]struct{} // all that are open
 	spare *os.File           // a descriptor to answer with when there are no more
 
@@ -127,10 +126,6 @@ func (o ListenOptions) withDefaults() ListenOptions {
 	if o.MaxConnections <= 0 {
 		o.MaxConnections = DefaultMaxConnections
 	}
-	if o.Refusal == nil {
-		text := fmt.Sprintf("%d connections are open, which is the limit", o.MaxConnections)
-		o.Refusal = appendError(nil, queue.CodeSaturated, text)
-	}
 	if o.Log == nil {
 		o.Log = hclog.NewNullLogger()
 	}
@@ -144,6 +139,7 @@ func newListener(inner *net.UnixListener, name *socketFile, o ListenOptions) *Li
 		name:    name,
 		accept:  inner.AcceptUnix,
 		closing: make(chan struct{}),
+		limit:   o.MaxConnections,
 		conns:   make(map[*Conn]struct{}),
 	}
 	l.takeSpare() // without one a shortage is waited out unanswered
@@ -163,6 +159,15 @@ func toListener(fd int, path string) (*net.UnixListener, error) {
 
 // Addr returns the socket's address.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.o.Path, Net: "unix"} }
+
+// SetMaxConnections changes how many connections may be open at once; n is positive.
+// Those that are open stay, also where they are more: then nobody new is let in until
+// enough of them have been closed.
+func (l *Listener) SetMaxConnections(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit = n
+}
 
 // stop ends accepting; open connections are not touched. The file goes first, while
 // the socket still listens: as long as it does, nobody else can have taken the name.

@@ -78,8 +78,7 @@ func (p *producer) read(maxLine int) {
 // hold takes the batch's share of the budget. It does not end with the drain: the lines
 // are read, and whoever holds the rest is stored or rejected before long.
 func (p *producer) hold(j *judgedBatch) {
-	j.cost = min(j.batch.size()+int64(len(j.lines))*lineOverhead, p.server.budgetBytes)
-	p.server.budget.Acquire(context.Background(), j.cost) // fails only with its context
+	j.cost = p.server.budget.take(j.batch.size() + int64(len(j.lines))*lineOverhead)
 }
 
 // let gives the batch's memory and its share of the budget back.
@@ -89,7 +88,7 @@ func (p *producer) let(j *judgedBatch) {
 	clear(j.lines) // what the lines point to must not live as long as the pool
 	*j = judgedBatch{lines: j.lines[:0]}
 	p.server.spent.Put(j)
-	p.server.budget.Release(cost)
+	p.server.budget.give(cost)
 }
 
 // judge lets a line pass the gates of the door, or answers it where no gate is needed.

@@ -108,7 +108,8 @@ func (l *Listener) admit(inner *net.UnixConn) *Conn {
 	}
 	c := &Conn{Conn: inner, peer: who, listener: l}
 	l.mu.Lock()
-	full := len(l.conns) >= l.o.MaxConnections
+	open, limit := len(l.conns), l.limit
+	full := open >= limit
 	if !full {
 		l.conns[c] = struct{}{}
 		c.id = l.counts.accepted.Add(1)
@@ -118,9 +119,9 @@ func (l *Listener) admit(inner *net.UnixConn) *Conn {
 	case full:
 		if n, ok := l.refusals.now(); ok {
 			l.o.Log.Warn("connection refused: too many are open", "socket", l.o.Path,
-				"limit", l.o.MaxConnections, "uid", who.UID, "pid", who.PID, "refused", n)
+				"open", open, "limit", limit, "uid", who.UID, "pid", who.PID, "refused", n)
 		}
-		l.refuse(inner)
+		l.refuse(inner, fmt.Sprintf("%d connections are open, the limit is %d", open, limit))
 		return nil
 	case l.isClosing(): // Close may have looked before the connection was in the table
 		c.Close()
@@ -137,15 +138,19 @@ func (l *Listener) forget(c *Conn) {
 
 // refuse says why and closes. The one small write into an empty buffer does not
 // block; if it fails nevertheless, the peer sees only the close.
-func (l *Listener) refuse(c *net.UnixConn) {
+func (l *Listener) refuse(c *net.UnixConn, text string) {
 	l.counts.refused.Add(1)
 	defer c.Close()
+	why := l.o.Refusal
+	if why == nil {
+		why = appendError(nil, queue.CodeSaturated, text)
+	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return
 	}
 	raw.Write(func(fd uintptr) bool {
-		unix.SendmsgN(int(fd), l.o.Refusal, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		unix.SendmsgN(int(fd), why, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		return true
 	})
 }
@@ -189,7 +194,7 @@ func (l *Listener) outOfDescriptors(err error) *net.UnixConn {
 		l.pause()
 		return nil
 	}
-	l.refuse(c)
+	l.refuse(c, "the server has no descriptor left for another connection")
 	l.takeSpare()
 	return nil
 }

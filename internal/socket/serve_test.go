@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,7 +84,7 @@ func TestServe(t *testing.T) {
 		}
 		over := dial(t, path)
 		all, err := io.ReadAll(over)
-		want := `{"event":"error","code":"QUEUE_SATURATED","error":"2 connections are open, which is the limit"}` + "\n"
+		want := `{"event":"error","code":"QUEUE_SATURATED","error":"2 connections are open, the limit is 2"}` + "\n"
 		if err != nil || string(all) != want {
 			t.Fatalf("got %q, %v", all, err)
 		}
@@ -92,6 +93,39 @@ func TestServe(t *testing.T) {
 		}
 		if c := s.Counts(); c.Refused == 0 || c.Accepted != 3 {
 			t.Errorf("counts %+v", c)
+		}
+	})
+	t.Run("a limit that becomes less closes nothing and lets nobody in until there is room", func(t *testing.T) {
+		s := serve(t, ListenOptions{MaxConnections: 3}, untilClosed)
+		path := s.Addr().String()
+		open := []net.Conn{dial(t, path), dial(t, path), dial(t, path)}
+		for _, c := range open {
+			if answer(t, c) != "served\n" {
+				t.Fatal("those within the limit are not served")
+			}
+		}
+		s.SetMaxConnections(1)
+		over, err := io.ReadAll(dial(t, path))
+		want := `{"event":"error","code":"QUEUE_SATURATED","error":"3 connections are open, the limit is 1"}` + "\n"
+		if err != nil || string(over) != want {
+			t.Fatalf("got %q, %v", over, err)
+		}
+		for left := 2; left >= 1; left-- {
+			open[left].Close()
+			for s.Counts().Open > left { // until the handler has seen the close
+				runtime.Gosched()
+			}
+			if got := answer(t, dial(t, path)); !strings.Contains(got, "QUEUE_SATURATED") {
+				t.Fatalf("with %d open, got %q", left, got)
+			}
+		}
+		open[0].SetReadDeadline(time.Unix(1, 0))
+		if _, err := open[0].Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a connection that was open is not any more: %v", err)
+		}
+		s.SetMaxConnections(2)
+		if got := answer(t, dial(t, path)); got != "served\n" {
+			t.Errorf("with room again, got %q", got)
 		}
 	})
 	t.Run("a peer that sent before it was refused still reads why", func(t *testing.T) {
