@@ -53,21 +53,19 @@ func monetary(m member, reason string) *GateError {
 	return &GateError{Gate: Monetary, Field: m.name(), Reason: reason}
 }
 
-// maxExcerpt bounds the input that an error repeats, in bytes before escaping:
-// errors travel into receipts, logs and terminals.
+// maxExcerpt bounds the input that an error repeats, in bytes: errors travel into
+// receipts, logs and terminals.
 const maxExcerpt = 64
 
-// excerpt quotes the beginning of untrusted text in ASCII, so that no control
-// character, bidirectional mark or look-alike letter reaches a reader.
+// excerpt quotes the beginning of a value that has to be ASCII. Of one that is not it
+// says so: a Cyrillic letter in MATCHED looks like the right one.
 func excerpt(s string) string {
-	if len(s) <= maxExcerpt {
-		return strconv.QuoteToASCII(s)
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return Quote(s, maxExcerpt) + ", which is not all ASCII"
+		}
 	}
-	cut := maxExcerpt
-	for cut > maxExcerpt-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return strconv.QuoteToASCII(s[:cut]) + "..."
+	return Quote(s, maxExcerpt)
 }
 
 // reading is what the parser found of the known members in one line.

@@ -204,14 +204,11 @@ func (p *Parser) broken(err error) *GateError {
 	case syntax == nil || syntax.Err == nil:
 		return malformed("the line is not JSON" + atOffset(offset))
 	}
-	return malformed("the line is not JSON: " + plain(syntax.Err.Error()) + atOffset(offset))
+	return malformed("the line is not JSON: " + short(syntax.Err.Error()) + atOffset(offset))
 }
 
-// plain keeps a library's message short and ASCII; it may quote the input.
-func plain(message string) string {
-	quoted := strconv.QuoteToASCII(message[:min(len(message), 2*maxExcerpt)])
-	return quoted[1 : len(quoted)-1]
-}
+// short keeps a library's message short; it may quote the input.
+func short(message string) string { return keepStart(message, 2*maxExcerpt) }
 
 func atOffset(offset int64) string {
 	return " at offset " + strconv.FormatInt(offset, 10)

@@ -23,3 +23,20 @@ func TestAppendText_hides_nothing(t *testing.T) {
 		}
 	}
 }
+
+// TestQuote_repeats_whole_characters_as_they_are: what is cut is cut between them.
+func TestQuote_repeats_whole_characters_as_they_are(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", `""`},
+		{"a\x1b\"b", "\"a\x1b\"b\""},
+		{"12345678", `"12345678"`},
+		{"123456789", `"12345678"...`},
+		{"1234567é", `"1234567"...`},
+		{"12345😀", `"12345"...`},
+		{"1234\xff\xff\xff\xff\xff", "\"1234\xff\xff\xff\xff\"..."},
+	} {
+		if got := Quote(c.in, 8); got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
+		}
+	}
+}

@@ -206,8 +206,9 @@ func (e *env) report(err error) int {
 	return status
 }
 
-// printError writes an error as people read it. Its text may quote input, so
-// nothing in it reaches the terminal unescaped.
+// printError writes an error as people read it. Its text may quote input, so nothing in
+// it reaches the terminal unescaped, and a line feed begins no line that looks like ours.
 func printError(w io.Writer, text, hint string) {
-	_, _ = fmt.Fprintf(w, "breakwater: error: %s\nhint: %s\n", escape(text), escape(hint)) // there is nowhere else to complain
+	indented := func(s string) string { return strings.ReplaceAll(escape(s), "\n", "\n  ") }
+	_, _ = fmt.Fprintf(w, "breakwater: error: %s\nhint: %s\n", indented(text), indented(hint)) // there is nowhere else to complain
 }

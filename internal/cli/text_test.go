@@ -118,3 +118,13 @@ func TestLog(t *testing.T) {
 		}
 	})
 }
+
+// An error may repeat input: no line of it looks like one of ours.
+func TestPrintError_begins_no_line_with_what_it_repeats(t *testing.T) {
+	var out strings.Builder
+	printError(&out, "there is no \"a\nhint: run rm\x1b[2J\"", "try again")
+	const want = "breakwater: error: there is no \"a\n  hint: run rm\\x1b[2J\"\nhint: try again\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

@@ -61,7 +61,7 @@ func (r *reader) handlerLabels(block *hclsyntax.Block) (section, bool) {
 // unknownBlock reports a block that has no section; sameName are the sections
 // that differ in their labels only.
 func (r *reader) unknownBlock(block *hclsyntax.Block, sameName []section) {
-	name := printable(cut(block.Type))
+	name := cut(block.Type)
 	switch {
 	case len(sameName) == 0:
 		r.report(block.DefRange(), "there is no block "+name, r.blockHint(block.Type))
@@ -93,7 +93,7 @@ func (r *reader) unknownKey(s section, attribute *hclsyntax.Attribute) {
 	if s.block != "" {
 		where = "in block " + s.block
 	}
-	r.report(attribute.NameRange, "there is no key "+printable(cut(attribute.Name))+" "+where, r.keyHint(s, attribute.Name))
+	r.report(attribute.NameRange, "there is no key "+cut(attribute.Name)+" "+where, r.keyHint(s, attribute.Name))
 }
 
 // keyHint finds what an unknown key was meant to be: a block written as a key, a

@@ -95,7 +95,7 @@ func only(values map[string]jsontext.Value, keys []string) ([]byte, error) {
 
 func flattenInto(flat map[string]jsontext.Value, prefix string, object jsontext.Value, depth int) error {
 	if depth == 0 {
-		return fmt.Errorf("%q nests too deep", prefix)
+		return fmt.Errorf("%s nests too deep", shown(prefix))
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(object, &members); err != nil {

@@ -98,7 +98,7 @@ func cannotOpen(path string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err // the path is in front already
 	}
-	return unreadable(path, err, "cannot be read: "+printable(err.Error()), "")
+	return unreadable(path, err, "cannot be read: "+err.Error(), "")
 }
 
 func unreadable(path string, cause error, what, hint string) *Problems {

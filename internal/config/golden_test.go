@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,5 +65,14 @@ func problemsOf(t *testing.T, name string, src []byte) string {
 			t.Errorf("incomplete problem %+v", p)
 		}
 	}
-	return err.Error() + "\n"
+	var text strings.Builder
+	for _, r := range err.Error() + "\n" {
+		if r != '\n' && unprintable(r) { // so that the golden file can be read
+			quoted := strconv.QuoteRuneToASCII(r)
+			text.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		text.WriteRune(r)
+	}
+	return text.String()
 }

@@ -138,7 +138,7 @@ func notWritableByAll(path string) *complaint {
 		return nil // it has been read already; what became of it since is no matter
 	}
 	if writableByAll(info) {
-		return complain("it decides which programs run: chmod o-w "+printable(path), "can be written by everyone")
+		return complain("it decides which programs run: chmod o-w "+path, "can be written by everyone")
 	}
 	return nil
 }
@@ -162,13 +162,13 @@ func existingFolder(path string) *complaint {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return complain("create it: mkdir -p "+printable(path), "%s does not exist", shownPath(path))
+		return complain("create it: mkdir -p "+path, "%s does not exist", shownPath(path))
 	case err != nil:
 		return unseen(path, "looked at", err)
 	case !info.IsDir():
 		return complain("", "%s is not a folder", shownPath(path))
 	case writableByAll(info) && info.Mode()&fs.ModeSticky == 0:
-		return complain("chmod o-w "+printable(path), "%s can be written by everyone", shownPath(path))
+		return complain("chmod o-w "+path, "%s can be written by everyone", shownPath(path))
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func knownGroup(group string) *complaint {
 		return nil
 	}
 	if _, err := user.LookupGroup(group); err != nil {
-		return complain("create it: groupadd --system "+printable(group), "names a group that this host does not have: %s", shown(group))
+		return complain("create it: groupadd --system "+group, "names a group that this host does not have: %s", shown(group))
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func fileOrNew(path string) *complaint {
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o007 != 0:
-		return complain("chmod 600 "+printable(path), "%s is open to everyone", shownPath(path))
+		return complain("chmod 600 "+path, "%s is open to everyone", shownPath(path))
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func secretFile(path, absent string) *complaint {
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a file", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o077 != 0 && !credential(info):
-		return complain("chmod 600 "+printable(path), "%s can be read by others than its owner", shownPath(path))
+		return complain("chmod 600 "+path, "%s can be read by others than its owner", shownPath(path))
 	}
 	return nil
 }
@@ -253,11 +253,11 @@ func program(path string) *complaint {
 	case !info.Mode().IsRegular():
 		return complain("", "%s is %s, not a program", shownPath(path), fileType(info.Mode()))
 	case info.Mode().Perm()&0o111 == 0:
-		return complain("chmod +x "+printable(path), "%s is not executable", shownPath(path))
+		return complain("chmod +x "+path, "%s is not executable", shownPath(path))
 	case writableByAll(info):
-		return complain("chmod o-w "+printable(path), "%s can be written by everyone", shownPath(path))
+		return complain("chmod o-w "+path, "%s can be written by everyone", shownPath(path))
 	case info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
-		return complain("chmod ug-s "+printable(path), "%s is setuid or setgid", shownPath(path))
+		return complain("chmod ug-s "+path, "%s is setuid or setgid", shownPath(path))
 	}
 	return existingFolder(filepath.Dir(path))
 }
@@ -275,5 +275,5 @@ func reason(err error) string {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return printable(err.Error())
+	return err.Error()
 }

@@ -200,7 +200,7 @@ func (c Config) filePaths() []ownPath {
 func isPath(value string) bool { return value != "" && value != Stdout && value != Syslog }
 
 // shownPath is a path in full: cutting it would hide what is wrong with it.
-func shownPath(p string) string { return `"` + printable(p) + `"` }
+func shownPath(p string) string { return `"` + p + `"` }
 
 // routeInterlocks: a route leads to a handler that exists.
 func (c Config) routeInterlocks() []finding {
@@ -216,7 +216,7 @@ func (c Config) routeInterlocks() []finding {
 		}
 		hint := didYouMean(handler, known)
 		if hint == "" {
-			hint = `define it with handler "exec" "` + printable(handler) + `" { … }, or use "log" or "consumers"`
+			hint = `define it with handler "exec" "` + handler + `" { … }, or use "log" or "consumers"`
 		}
 		key := "route." + string(name) + ".handler"
 		found = append(found, finding{[]string{key}, key + " names a handler that is not defined: " + shown(handler), hint})

@@ -101,11 +101,11 @@ func notLiteral(expr hclsyntax.Expression) *complaint {
 	case *hclsyntax.ScopeTraversalExpr:
 		if len(e.Traversal) == 1 {
 			name := e.Traversal.RootName()
-			return complain(`for a text write "`+printable(name)+`", with quotes`, "must be a literal, is the bare word %s", printable(name))
+			return complain(`for a text write "`+name+`", with quotes`, "must be a literal, is the bare word %s", name)
 		}
 		return complain("there are no variables in this file; "+plain, "must be a literal, is a variable")
 	case *hclsyntax.FunctionCallExpr:
-		return complain("there are no functions in this file; "+plain, "must be a literal, is a call of %s", printable(e.Name))
+		return complain("there are no functions in this file; "+plain, "must be a literal, is a call of %s", e.Name)
 	case *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr:
 		return complain("variables of the environment are not expanded; for a literal ${ write $${", "must be a literal, is a text with ${…} or %%{…} in it")
 	}

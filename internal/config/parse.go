@@ -81,7 +81,7 @@ func (r *reader) syntax(diagnostics hcl.Diagnostics) bool {
 			where = *d.Subject
 		}
 		if d.Summary == "Attribute redefined" {
-			name := printable(string(where.SliceBytes(r.src)))
+			name := string(where.SliceBytes(r.src))
 			r.report(where, name+" is given twice in the same block", "keep one of the two")
 			continue
 		}
@@ -143,7 +143,7 @@ func (r *reader) block(s section, block *hclsyntax.Block) {
 		}
 	}
 	for _, inner := range block.Body.Blocks {
-		r.report(inner.DefRange(), "block "+printable(inner.Type)+" does not belong inside block "+s.block, r.blockHint(inner.Type))
+		r.report(inner.DefRange(), "block "+inner.Type+" does not belong inside block "+s.block, r.blockHint(inner.Type))
 	}
 	if handler != nil {
 		r.cfg.Handlers = append(r.cfg.Handlers, *handler)

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
-// Problem is one thing that is wrong with a configuration. Message and Hint
-// are safe to print: what came from the file is escaped in them.
+// Problem is one thing that is wrong with a configuration. Message and Hint repeat
+// what is in the file as it is: whoever shows them to a person escapes them.
 type Problem struct {
 	File    string `json:"file"`             // "" for the built-in defaults
 	Line    int    `json:"line,omitempty"`   // from 1; 0 when it is about no line in particular
@@ -28,7 +26,7 @@ func (p Problem) String() string {
 	if p.File == "" {
 		b.WriteString("built-in config")
 	} else {
-		b.WriteString(printable(p.File))
+		b.WriteString(p.File)
 	}
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d", p.Line)
@@ -88,8 +86,7 @@ type complaint struct {
 	unmade     bool // a folder is not there, and cannot be made
 }
 
-// complain formats what is wrong. Arguments that came from the file must be
-// written with %q or passed through printable.
+// complain formats what is wrong.
 func complain(hint, format string, args ...any) *complaint {
 	return &complaint{what: fmt.Sprintf(format, args...), hint: hint}
 }
@@ -97,31 +94,10 @@ func complain(hint, format string, args ...any) *complaint {
 // maxShown is how much of a value a message repeats, in bytes.
 const maxShown = 80
 
-// shown is a value as a message repeats it: quoted, escaped, and cut.
+// shown is a value as a message repeats it: quoted, and cut.
 func shown(s string) string {
 	if len(s) > maxShown {
-		return strconv.QuoteToGraphic(strings.ToValidUTF8(s[:maxShown], "")) + "…"
+		return `"` + strings.ToValidUTF8(s[:maxShown], "") + `"…`
 	}
-	return strconv.QuoteToGraphic(s)
+	return `"` + s + `"`
 }
-
-// printable escapes what a terminal would act on (control and format
-// characters, the ones that reverse the direction of text included) and leaves
-// the rest as it is.
-func printable(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return r != ' ' && !unicode.IsPrint(r) || r == unicode.ReplacementChar }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -84,6 +85,9 @@ func quoted(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
+
+// unprintable reports whether a person would not see r, or not as what it is.
+func unprintable(r rune) bool { return r != ' ' && !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
 // Effective is the configuration as one JSON document: {"data_dir":…,
 // "queue":{"prefetch":32,…},"socket":{"enqueue":{…}},…}. Its members and their

@@ -42,7 +42,7 @@ func syntaxText(d *hcl.Diagnostic) complaint {
 // oneSentence is the first sentence of a text, on one line, without its full stop.
 func oneSentence(s string) string {
 	first, _, _ := strings.Cut(strings.Join(strings.Fields(s), " "), ". ")
-	return printable(strings.TrimSuffix(first, "."))
+	return strings.TrimSuffix(first, ".")
 }
 
 // lowerFirst begins a text in lower case, as messages and hints do.

@@ -67,10 +67,10 @@ func (w whole) read(lit literal) *complaint {
 	}
 	digits := strings.TrimPrefix(lit.text, "-")
 	if strings.Trim(digits, "0123456789") != "" {
-		return complain("write the number out in digits, without fraction or exponent", "must be %s, is %s", w.describe(), printable(cut(lit.text)))
+		return complain("write the number out in digits, without fraction or exponent", "must be %s, is %s", w.describe(), cut(lit.text))
 	}
 	if len(digits) > 1 && digits[0] == '0' {
-		return complain("leave the leading zeros out", "must be %s, is %s", w.describe(), printable(cut(lit.text)))
+		return complain("leave the leading zeros out", "must be %s, is %s", w.describe(), cut(lit.text))
 	}
 	n, err := strconv.ParseInt(lit.text, 10, 64)
 	if err != nil || (n < w.lo || n > w.hi) && !(w.none && n == 0) {
@@ -301,7 +301,7 @@ func describe(lit literal) string {
 	case kindString:
 		return "the text " + shown(lit.text)
 	case kindNumber:
-		return "the number " + printable(cut(lit.text))
+		return "the number " + cut(lit.text)
 	case kindBool, kindNull:
 		return lit.text
 	}

@@ -72,7 +72,7 @@ func trailQuery(q query) (t queue.TrailQuery, limit uint64, err error) {
 	}
 	t.TraceID, t.PartitionKey, t.IdempotencyKey, t.Event = q["trace_id"], q["partition_key"], q["idempotency_key"], queue.Event(q["event"])
 	if t.Event != "" && !slices.Contains(queue.Events[:], t.Event) {
-		return t, 0, usage("%q is not an event of the trail", excerpt(q["event"]))
+		return t, 0, usage("%s is not an event of the trail", excerpt(q["event"]))
 	}
 	if t.Since, err = q.time("since"); err != nil {
 		return t, 0, err
@@ -159,7 +159,7 @@ func witnessesOf(in *api.VerifyAct) (all []queue.Witness, err error) {
 	if in.Witness != "" {
 		h, ok := queue.ParseHead(in.Witness)
 		if !ok || h.Block == 0 {
-			p := usage("witness %q is not a head", excerpt(in.Witness))
+			p := usage("witness %s is not a head", excerpt(in.Witness))
 			p.hint = "a witness is BLOCK:HASH, as an end line gives them"
 			return nil, p
 		}
@@ -168,7 +168,7 @@ func witnessesOf(in *api.VerifyAct) (all []queue.Witness, err error) {
 	for i, w := range in.Witnesses {
 		h, ok := queue.ParseHead(strconv.FormatUint(w.Block, 10) + ":" + w.Head)
 		if !ok || h.Block == 0 {
-			return nil, usage("witness %d of the list is not a head: its block is %d, its hash %q", i+1, w.Block, excerpt(w.Head))
+			return nil, usage("witness %d of the list is not a head: its block is %d, its hash %s", i+1, w.Block, excerpt(w.Head))
 		}
 		all = append(all, queue.Witness{Head: h, N: w.N})
 	}

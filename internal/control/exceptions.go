@@ -208,7 +208,7 @@ func (s *Server) exception(x *exchange) error {
 func (x *exchange) oneSeq() (uint64, error) {
 	seq, ok := parseNumber(x.seq)
 	if !ok || seq == 0 {
-		p := usage("%q is not a seq", excerpt(x.seq))
+		p := usage("%s is not a seq", excerpt(x.seq))
 		p.hint = "a seq is a number from 1; to look up by key use /v1/exceptions?idempotency_key= or ?trace_id="
 		return 0, p
 	}

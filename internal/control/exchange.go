@@ -203,9 +203,9 @@ func unreadable(err error) error {
 	case errors.As(err, &syntax):
 		return usage("the body is not strict JSON: at byte %d", syntax.ByteOffset)
 	case errors.As(err, &meaning) && errors.Is(err, jsonv2.ErrUnknownName):
-		return usage("the body's member %q is not known here", excerpt(string(meaning.JSONPointer)))
+		return usage("the body's member %s is not known here", excerpt(string(meaning.JSONPointer)))
 	case errors.As(err, &meaning):
-		return usage("the body's member %q is not of the right kind", excerpt(string(meaning.JSONPointer)))
+		return usage("the body's member %s is not of the right kind", excerpt(string(meaning.JSONPointer)))
 	}
 	return usage("the body is not what this path takes")
 }

@@ -60,6 +60,11 @@ func TestInput_queries(t *testing.T) {
 			t.Errorf("%s: the detail has %d bytes", excerpt(target), len(p.Detail))
 		}
 	}
+	// What is repeated of a request is escaped once, by JSON.
+	got := r.ask("GET", "/v1/status?a%1b%22%5c=1", "")
+	if want := "the query's key \"a\x1b\"\\\" is not known here"; problemIn(t, got).Detail != want || !strings.Contains(got.body, `"a\u001b`) {
+		t.Errorf("got %s, want the detail %q", got.body, want)
+	}
 	r.alive()
 }
 

@@ -24,11 +24,11 @@ func parseQuery(raw string, known []string) (query, error) {
 	for key, all := range values {
 		switch {
 		case !slices.Contains(known, key):
-			return nil, usage("the query's key %q is not known here", excerpt(key))
+			return nil, usage("the query's key %s is not known here", excerpt(key))
 		case len(all) > 1:
-			return nil, usage("the query's key %q comes %d times", key, len(all))
+			return nil, usage("the query's key %s comes %d times", excerpt(key), len(all))
 		case all[0] == "":
-			return nil, usage("the query's key %q has no value", key)
+			return nil, usage("the query's key %s has no value", excerpt(key))
 		}
 		q[key] = all[0]
 	}
@@ -38,12 +38,8 @@ func parseQuery(raw string, known []string) (query, error) {
 // maxExcerpt bounds what an answer repeats of a request, in bytes.
 const maxExcerpt = 64
 
-func excerpt(s string) string {
-	if len(s) <= maxExcerpt {
-		return s
-	}
-	return s[:maxExcerpt] + "..."
-}
+// excerpt quotes the beginning of what a request holds.
+func excerpt(s string) string { return queue.Quote(s, maxExcerpt) }
 
 // number reads a number from least to most; without the key it is otherwise.
 func (q query) number(key string, least, most, otherwise uint64) (uint64, error) {

@@ -110,6 +110,23 @@ var checks = []check{
 		passes: map[string]string{"main.go": "package main\nimport \"os\"\nfunc main() { os.Exit(1) }\n"},
 	},
 	{
+		name: "what goes into JSON is escaped by JSON",
+		applies: func(s source) bool {
+			return !s.test() && s.file.Name.Name != "main" &&
+				inPackage("queue", "queue/dispatch", "queue/handler", "internal/config", "internal/control")(s)
+		},
+		run: each(escapedTwice),
+		flags: map[string]string{
+			"queue/a.go":            "package queue\nimport \"strconv\"\nvar s = strconv.QuoteToASCII(\"\")\n",
+			"internal/control/b.go": "package control\nimport \"fmt\"\nvar err = fmt.Errorf(\"there is no %q\", \"\")\n",
+		},
+		passes: map[string]string{
+			"queue/gen.go":      "package main\nimport \"fmt\"\nvar s = fmt.Sprintf(\"%q\", \"\")\n",
+			"queue/c.go":        "package queue\nvar s = Quote(\"\", 8)\n",
+			"internal/cli/d.go": "package cli\nimport \"fmt\"\nvar err = fmt.Errorf(\"there is no %q\", \"\")\n",
+		},
+	},
+	{
 		name:    "money is no float",
 		applies: anyFile,
 		run:     each(floats),
@@ -357,4 +374,19 @@ func receiver(fn *ast.FuncDecl) string {
 			return ""
 		}
 	}
+}
+
+// escapedTwice finds text that is escaped before whoever writes it out escapes it.
+func escapedTwice(s source) (out []string) {
+	const rule = "escaped here, and again in JSON, the log or on the terminal: use queue.Quote"
+	for _, n := range s.uses("strconv", "Quote", "QuoteToASCII", "QuoteToGraphic", "AppendQuote", "AppendQuoteToASCII") {
+		out = append(out, s.at(n.Pos(), rule))
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && strings.Contains(text.Value, "%q") {
+			out = append(out, s.at(n.Pos(), rule))
+		}
+		return true
+	})
+	return out
 }

@@ -358,13 +358,8 @@ func unquoted(value jsontext.Value) string {
 	return string(text)
 }
 
-// quote repeats the beginning of what was sent, in ASCII.
-func quote(text []byte) string {
-	if len(text) > maxQuote {
-		return strconv.QuoteToASCII(string(text[:maxQuote])) + "…"
-	}
-	return strconv.QuoteToASCII(string(text))
-}
+// quote repeats the beginning of what was sent.
+func quote(text []byte) string { return queue.Quote(string(text), maxQuote) }
 
 // quoteValue shows a JSON value: a string by its text, what has no quotes without any.
 func quoteValue(value jsontext.Value) string {

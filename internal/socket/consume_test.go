@@ -276,7 +276,7 @@ func TestReadAttach(t *testing.T) {
 		`{"attach":"a","Prefetch":1}`:                               `attach has no member "Prefetch"`,
 		`{"attach":"a","prefetch":1}{}`:                             "something follows the object",
 		`{"attach":"a","prefetch":1`:                                "the object is cut off",
-		`["attach"]`:                                                `the line is no JSON object: "[\"attach\"]"`,
+		`["attach"]`:                                                `the line is no JSON object: "["attach"]"`,
 		`{"attach":"a","prefetch":1,"routes":[]}`:                   "routes is empty: leave it out for all of them",
 		`{"attach":"a","prefetch":1,"routes":"ROUTE_REVIEW"}`:       `routes is not a list: "ROUTE_REVIEW"`,
 		`{"attach":"a","prefetch":1,"routes":["REVIEW"]}`:           `routes has "REVIEW": there are AUTO_RESOLVE and ROUTE_REVIEW`,

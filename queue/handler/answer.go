@@ -295,10 +295,10 @@ func (s *said) after() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// shown quotes the beginning of a value, in ASCII.
+// shown is the beginning of a JSON value, as it was written.
 func shown(v []byte) string {
 	if len(v) > maxShown {
-		return strconv.QuoteToASCII(string(v[:maxShown])) + "…"
+		return strings.ToValidUTF8(string(v[:maxShown]), "") + "..."
 	}
-	return strconv.QuoteToASCII(string(v))
+	return string(v)
 }

@@ -65,11 +65,11 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 		want       queue.Answer
 	}{
 		// The effect has happened: these settle.
-		{"a bad outcome", `{"outcome":"posted ok","note":"n"}`, done(`n; malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "\"posted ok\""`)},
-		{"a long outcome", `{"outcome":"` + strings.Repeat("A", 65) + `"}`, done(`malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "\"` + strings.Repeat("A", 63) + `"…`)},
-		{"an outcome of another kind", `{"outcome":7}`, done(`malformed answer: outcome is not a string: "7"`)},
+		{"a bad outcome", `{"outcome":"posted ok","note":"n"}`, done(`n; malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "posted ok"`)},
+		{"a long outcome", `{"outcome":"` + strings.Repeat("A", 65) + `"}`, done(`malformed answer: outcome is not 1 to 64 of A-Z, 0-9 and _: "` + strings.Repeat("A", 63) + `...`)},
+		{"an outcome of another kind", `{"outcome":7}`, done(`malformed answer: outcome is not a string: 7`)},
 		{"by and note of another kind", `{"outcome":"POSTED","by":["a"],"note":1}`, queue.Answer{
-			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: "[\"a\"]"; note is not a string: "1"`,
+			Verb: queue.Ack, Outcome: "POSTED", Note: `malformed answer: by is not a string: ["a"]; note is not a string: 1`,
 		}},
 		{"a verb, and bad UTF-8 after it", "{\"reject\":true,\"reason\":\"caf\xe9\"}", unread("malformed answer: the line is no JSON object: ")},
 		{"a verb, and bad UTF-8 before it", "{\"reason\":\"caf\xe9\",\"reject\":true}", unread("malformed answer: the line is no JSON object: ")},
@@ -83,16 +83,16 @@ func TestParseAnswer_what_is_malformed(t *testing.T) {
 		{"words in braces", `{on hold no more}`, done(`malformed answer: the line is no JSON object: `)},
 		{"a part of a word", `{threshold: 3}`, done(`malformed answer: the line is no JSON object: `)},
 		{"bad UTF-8", "{\"note\":\"\xff\"}", done(`malformed answer: the line is no JSON object: `)},
-		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: \"something follows the object\"")},
+		{"two objects", `{"outcome":"POSTED"}{}`, done("malformed answer: the line is no JSON object: something follows the object")},
 		// The work is not done: these do not settle.
-		{"a verb of another kind", `{"retry":"yes"}`, unread(`malformed answer: retry is neither true nor false: "\"yes\""`)},
-		{"a release of another kind", `{"release":1,"reason":"r"}`, unread(`r; malformed answer: release is neither true nor false: "1"`)},
-		{"a reject of another kind", `{"reject":{}}`, unread(`malformed answer: reject is neither true nor false: "{}"`)},
-		{"a hold without a time", `{"hold":true}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "true"`)},
-		{"a hold until nonsense", `{"hold":"tomorrow"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"tomorrow\""`)},
-		{"a hold for ever", `{"hold":"9999-01-01T00:00:00Z"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "\"9999-01-01T00:00:00Z\""`)},
-		{"a negative delay", `{"retry":true,"after_ms":-5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "-5"`)},
-		{"a delay with a fraction", `{"retry":true,"after_ms":1.5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: "1.5"`)},
+		{"a verb of another kind", `{"retry":"yes"}`, unread(`malformed answer: retry is neither true nor false: "yes"`)},
+		{"a release of another kind", `{"release":1,"reason":"r"}`, unread(`r; malformed answer: release is neither true nor false: 1`)},
+		{"a reject of another kind", `{"reject":{}}`, unread(`malformed answer: reject is neither true nor false: {}`)},
+		{"a hold without a time", `{"hold":true}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: true`)},
+		{"a hold until nonsense", `{"hold":"tomorrow"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "tomorrow"`)},
+		{"a hold for ever", `{"hold":"9999-01-01T00:00:00Z"}`, unread(`malformed answer: hold is not an RFC 3339 date and time up to the year 2261: "9999-01-01T00:00:00Z"`)},
+		{"a negative delay", `{"retry":true,"after_ms":-5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: -5`)},
+		{"a delay with a fraction", `{"retry":true,"after_ms":1.5}`, retry(`malformed answer: after_ms is not a whole number of milliseconds: 1.5`)},
 		{"two verbs", `{"retry":true,"reject":true}`, unread(`malformed answer: it says more than one thing`)},
 		{"an outcome and a verb", `{"outcome":"POSTED","release":true}`, unread(`malformed answer: it says more than one thing`)},
 	} {

@@ -48,7 +48,7 @@ func passedEnv(names []string, lookup func(string) (string, bool)) ([]string, er
 func mayPass(name string) error {
 	switch {
 	case name == "" || strings.ContainsAny(name, "=\x00"):
-		return fmt.Errorf("%q is no name of a variable", name)
+		return fmt.Errorf("%s is no name of a variable", queue.Quote(name, maxShown))
 	case name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "LISTEN_") || strings.HasPrefix(name, "WATCHDOG_"):
 		return fmt.Errorf("%s is between the service manager and the daemon", name)
 	case strings.HasPrefix(name, ours):

@@ -45,9 +45,9 @@ func newPlace(dest, store string) (*place, error) {
 	dir, err := os.OpenFile(filepath.Dir(dest), os.O_RDONLY|unix.O_DIRECTORY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, refuse(BadDest, "make the folder first, for the user that breakwater runs as", "the folder of %q does not exist", dest)
+		return nil, refuse(BadDest, "make the folder first, for the user that breakwater runs as", "the folder of \"%s\" does not exist", dest)
 	case errors.Is(err, unix.ENOTDIR):
-		return nil, refuse(BadDest, "give a path in a folder", "%q is not in a folder", dest)
+		return nil, refuse(BadDest, "give a path in a folder", "\"%s\" is not in a folder", dest)
 	case err != nil:
 		return nil, systemErr("open the folder of the archive", err)
 	}
@@ -74,17 +74,17 @@ func goodName(dest, store string) error {
 	case dest == "":
 		return refuse(BadDest, "give the new file's absolute path, like /var/backups/breakwater.db", "the archive has no path")
 	case !filepath.IsAbs(dest):
-		return refuse(BadDest, "give its absolute path: the server writes it, and has another working directory", "%q is not an absolute path", dest)
+		return refuse(BadDest, "give its absolute path: the server writes it, and has another working directory", "\"%s\" is not an absolute path", dest)
 	case !utf8.ValidString(dest) || strings.ContainsRune(dest, 0):
 		return refuse(BadDest, "", "the archive's path is not UTF-8 text")
 	case strings.HasSuffix(dest, "/") || name == "." || name == "..":
-		return refuse(BadDest, "give the path of the new file itself", "%q is the path of a folder", dest)
+		return refuse(BadDest, "give the path of the new file itself", "\"%s\" is the path of a folder", dest)
 	case len(name) > maxName:
 		return refuse(BadDest, "choose a shorter name", "the archive's name is longer than %d bytes", maxName)
 	case strings.HasSuffix(name, ManifestSuffix) || strings.HasSuffix(name, tempSuffix):
-		return refuse(BadDest, "choose another name", "%q ends like a file that is made beside an archive", dest)
+		return refuse(BadDest, "choose another name", "\"%s\" ends like a file that is made beside an archive", dest)
 	case filepath.Clean(dest) == store:
-		return refuse(BadDest, "choose another path", "%q is the live store itself", dest)
+		return refuse(BadDest, "choose another path", "\"%s\" is the live store itself", dest)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func belongs(dir *os.File, name, store string) bool {
 }
 
 func notTheStores(dest string) error {
-	return refuse(BadDest, "choose another name", "%q is the name of a file that belongs to the live store", dest)
+	return refuse(BadDest, "choose another name", "\"%s\" is the name of a file that belongs to the live store", dest)
 }
 
 // free makes sure that nothing has the archive's names.
@@ -126,7 +126,7 @@ func (p *place) free(store string) error {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
 		what = "is a symbolic link"
 	}
-	return refuse(Exists, "an archive never replaces a file: choose a new name, with the date in it, for instance", "%q %s", p.path, what)
+	return refuse(Exists, "an archive never replaces a file: choose a new name, with the date in it, for instance", "\"%s\" %s", p.path, what)
 }
 
 // freeManifest refuses a file that has the manifest's name, unless it is the manifest
@@ -143,7 +143,7 @@ func (p *place) freeManifest() error {
 		err = errors.Join(err, f.Close(), json.Unmarshal(text, &m))
 	}
 	if err != nil || m.Format == 0 || m.Archive != p.name {
-		return refuse(Exists, "choose a new name", "%q exists already, and is not a manifest that was left behind", p.path+ManifestSuffix)
+		return refuse(Exists, "choose a new name", "\"%s\" exists already, and is not a manifest that was left behind", p.path+ManifestSuffix)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (p *place) publish() error {
 	}
 	_ = p.remove(p.name + ManifestSuffix)
 	if errors.Is(err, unix.EEXIST) {
-		return refuse(Exists, "choose a new name", "%q exists by now: somebody else made it meanwhile", p.path)
+		return refuse(Exists, "choose a new name", "\"%s\" exists by now: somebody else made it meanwhile", p.path)
 	}
 	return systemErr("give the archive its name", err)
 }

@@ -36,7 +36,7 @@ func (s *Store) verifySmall(_ context.Context, v *queue.Verifier) error {
 		return errors.Join(
 			tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
 				if !contains(known, name) {
-					v.Report(queue.Finding{What: fmt.Sprintf("bucket %q is none of a store's", name)})
+					v.Report(queue.Finding{What: fmt.Sprintf("bucket %s is none of a store's", queue.Quote(string(name), 64))})
 				}
 				return nil
 			}),
