@@ -163,15 +163,15 @@ func TestInput_bodies(t *testing.T) {
 		"/v1/dead-letters/discard": {
 			`{"reason":"x"}`, `{"seqs":[],"reason":"x"}`, `{"seqs":[-1],"reason":"x"}`, `{"seqs":[1.5],"reason":"x"}`, `{"seqs":["1"],"reason":"x"}`,
 			`{"seqs":[18446744073709551616],"reason":"x"}`, `{"seqs":1,"reason":"x"}`, `{"seqs":[` + strings.Repeat("1,", 1000) + `1],"reason":"x"}`,
-			`{"seqs":[1],"reason":"x","dry_run":"yes"}`, `{"seqs":[1]}`,
+			`{"seqs":[1],"reason":"x","dry_run":"yes"}`, `{"seqs":[1]}`, `{"seqs":[0],"reason":"x"}`,
 		},
-		"/v1/dead-letters/replay": {`{"seqs":[1],"forget":true}`, `{}`, ``},
+		"/v1/dead-letters/replay": {`{"seqs":[1],"forget":true}`, `{"seqs":[1,0]}`, `{}`, ``},
 		"/v1/keys/hold": {
 			`{"keys":"a"}`, `{"keys":[1]}`, `{"keys":[null,1]}`, `{"keys":["` + strings.Repeat("k", 257) + `"]}`, `{"keys":["a",""]}`, `{}`, `null`, `{"keys":["a"],"waits":true}`,
 		},
 		"/v1/keys/release": {`{"keys":[]}`, `{"keys":["a"],"waits":1}`, `{"keys":["a"],"wait":true}`},
 		"/v1/leases/revoke": {`{}`, `{"seqs":[]}`, `{"seqs":[-1]}`, `{"seqs":[1],"forget":true}`, `{"seqs":[` + strings.Repeat("1,", 1000) + `1]}`,
-			`{"leases":[]}`, `{"leases":[{"seq":1}]}`, `{"leases":[{"seq":1,"fence":-1}]}`, `{"leases":[{"seq":1,"fence":2,"owner":"ui"}]}`, `{"seqs":[1],"leases":[{"seq":1,"fence":2}]}`},
+			`{"seqs":[0]}`, `{"leases":[{"fence":1}]}`, `{"leases":[]}`, `{"leases":[{"seq":1}]}`, `{"leases":[{"seq":1,"fence":-1}]}`, `{"leases":[{"seq":1,"fence":2,"owner":"ui"}]}`, `{"seqs":[1],"leases":[{"seq":1,"fence":2}]}`},
 		"/v1/audit/verify": {`{"witness":"1"}`, `{"witness":"0:` + strings.Repeat("0", 64) + `"}`, `{"witness":"1:` + strings.Repeat("0", 63) + `"}`,
 			`{"witnesses":[{"block":0,"head":"` + strings.Repeat("0", 64) + `"}]}`, `{"witnesses":[{"block":1}]}`,
 			`{"witnesses":[` + strings.Repeat(`{"block":1,"head":"`+strings.Repeat("0", 64)+`"},`, api.MaxWitnesses) + `{"block":1,"head":"` + strings.Repeat("0", 64) + `"}]}`},

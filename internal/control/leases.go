@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"strconv"
 
 	"breakwater/internal/control/api"
@@ -60,6 +61,9 @@ func leaseOf(l *queue.Lease) api.Lease {
 func leasesOf(in *api.LeasesAct) (refs []queue.LeaseRef, err error) {
 	if n := len(in.Seqs) + len(in.Leases); n == 0 || n > api.MaxLimit || len(in.Seqs) > 0 && len(in.Leases) > 0 {
 		return nil, usage("either seqs or leases must list 1 to %d leased exceptions", api.MaxLimit)
+	}
+	if slices.Contains(in.Seqs, 0) || slices.ContainsFunc(in.Leases, func(l api.LeaseRef) bool { return l.Seq == 0 }) {
+		return nil, usage("a seq is missing or 0: it is a number from 1")
 	}
 	for _, seq := range in.Seqs {
 		refs = append(refs, queue.LeaseRef{Seq: seq, Owner: in.Owner})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"slices"
 
 	"breakwater/internal/control/api"
 	"breakwater/queue"
@@ -47,6 +48,9 @@ func (s *Server) letters(x *exchange, verb lettersVerb, check func(*api.LettersA
 	}
 	if len(in.Seqs) == 0 || len(in.Seqs) > api.MaxLimit {
 		return 0, doc, usage("seqs must list 1 to %d dead letters", api.MaxLimit)
+	}
+	if slices.Contains(in.Seqs, 0) {
+		return 0, doc, usage("seqs has a 0: a seq is a number from 1")
 	}
 	if err := check(&in); err != nil {
 		return 0, doc, err

@@ -158,9 +158,10 @@ func (a *said) check(verb string, with []string) error {
 // request is the first line of a consumer.
 type request struct {
 	name     string
-	prefetch int
+	prefetch int // at most math.MaxInt32; wrote has what is more
 	routes   queue.RouteSet
-	lease    time.Duration // 0: it asks for none
+	lease    time.Duration                    // 0: it asks for none
+	wrote    struct{ prefetch, lease string } // the numbers as they were written, for a refusal
 }
 
 // ofExceptions are members by which an exception is known that is sent to the wrong
@@ -179,7 +180,7 @@ func readAttach(text []byte) (r request, err error) {
 		case "prefetch":
 			var n int64
 			n, err = numberOf(name, value)
-			r.prefetch = int(min(n, math.MaxInt32))
+			r.prefetch, r.wrote.prefetch = int(min(n, math.MaxInt32)), shorten(string(value))
 			if err == nil && n == 0 {
 				err = errors.New("prefetch is 0: at least 1 is needed")
 			}
@@ -187,6 +188,7 @@ func readAttach(text []byte) (r request, err error) {
 			r.routes, err = routesOf(value)
 		case "lease_timeout_ms":
 			r.lease, err = millisecondsOf(name, value)
+			r.wrote.lease = shorten(string(value))
 			if err == nil && r.lease < minLease {
 				err = fmt.Errorf("lease_timeout_ms is %d: at least %d are needed", r.lease.Milliseconds(), minLease.Milliseconds())
 			}

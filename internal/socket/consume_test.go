@@ -194,9 +194,11 @@ func TestConsumeAttach(t *testing.T) {
 			{`{"attach":"ui-2","prefetch":1025}`, `{"event":"error","code":"USAGE","line":2,"error":"prefetch is 1025, max_prefetch is 1024"}`},
 			{`{"attach":"ui-2","prefetch":1,"lease_timeout_ms":3600001}`, `{"event":"error","code":"USAGE","line":3,"error":"lease_timeout_ms is 3600001, max_lease_timeout_ms is 3600000"}`},
 			{attachOne, `{"event":"refused","consumer":"ui-1","code":"NAME_IN_USE","error":"the name is in use by an attached consumer"}`},
-			{strings.Repeat(" ", maxAnswerLine) + "{}", `{"event":"error","code":"USAGE","line":5,"error":"line of 65538 bytes, the limit is 65536"}`},
+			{`{"attach":"ui-2","prefetch":4294967296}`, `{"event":"error","code":"USAGE","line":5,"error":"prefetch is 4294967296, max_prefetch is 1024"}`},
+			{`{"attach":"ui-2","prefetch":1,"lease_timeout_ms":99999999999999999999}`, `{"event":"error","code":"USAGE","line":6,"error":"lease_timeout_ms is 99999999999999999999, max_lease_timeout_ms is 3600000"}`},
+			{strings.Repeat(" ", maxAnswerLine) + "{}", `{"event":"error","code":"USAGE","line":7,"error":"line of 65538 bytes, the limit is 65536"}`},
 			{`{"attach":"ui-2","prefetch":1}`, `{"event":"attached","consumer":"ui-2","lease_timeout_ms":30000}`},
-			{attachOne, `{"event":"error","code":"USAGE","line":7,"error":"there is no member \"attach\""}`},
+			{attachOne, `{"event":"error","code":"USAGE","line":9,"error":"there is no member \"attach\""}`},
 		} {
 			c.send(t, one.send+"\n")
 			if got := c.next(t); got != one.want {
@@ -288,7 +290,9 @@ func TestReadAttach(t *testing.T) {
 		}
 	}
 	r, err := readAttach([]byte(` {"lease_timeout_ms":10,"routes":["AUTO_RESOLVE","AUTO_RESOLVE"],"prefetch":16,"attach":"Prüfung 1 (β)"} `))
-	if want := (request{name: "Prüfung 1 (β)", prefetch: 16, routes: queue.RoutesOf(queue.AutoResolve), lease: 10 * time.Millisecond}); err != nil || r != want {
+	want := request{name: "Prüfung 1 (β)", prefetch: 16, routes: queue.RoutesOf(queue.AutoResolve), lease: 10 * time.Millisecond}
+	want.wrote.prefetch, want.wrote.lease = "16", "10"
+	if err != nil || r != want {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err = readAttach([]byte(`{"attach":"a","prefetch":99999999999999999999}`)); err != nil || r.routes != queue.RoutesOf(queue.Routes[:]...) || r.prefetch < 1<<30 {

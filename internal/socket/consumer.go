@@ -147,9 +147,9 @@ func (k *consumer) grant(r *request) error {
 	o := k.server.options.Load()
 	switch {
 	case r.prefetch > o.MaxPrefetch:
-		return fmt.Errorf("prefetch is %d, max_prefetch is %d", r.prefetch, o.MaxPrefetch)
+		return fmt.Errorf("prefetch is %s, max_prefetch is %d", r.wrote.prefetch, o.MaxPrefetch)
 	case r.lease > o.MaxLease:
-		return fmt.Errorf("lease_timeout_ms is %d, max_lease_timeout_ms is %d", r.lease.Milliseconds(), o.MaxLease.Milliseconds())
+		return fmt.Errorf("lease_timeout_ms is %s, max_lease_timeout_ms is %d", r.wrote.lease, o.MaxLease.Milliseconds())
 	case r.lease == 0:
 		r.lease = o.Lease
 	}
