@@ -22,8 +22,7 @@ func rowOf(x *queue.Exception) api.Exception {
 	if !x.Place.IsZero() {
 		row.Place = x.Place.String()
 	}
-	// What is derived from the trail knows no priority.
-	if x.State != queue.Done && x.State != queue.Discarded {
+	if knowsPriority(x) {
 		row.Priority = &x.Priority
 	}
 	sent := x.Line
@@ -36,6 +35,19 @@ func rowOf(x *queue.Exception) api.Exception {
 		row.LineBase64 = sent
 	}
 	return row
+}
+
+// knowsPriority reports whether the priority of an exception is known. What is derived
+// from the trail has none, and none was read of a line that is too long, is no JSON, or
+// has another priority than there is, unless it was edited.
+func knowsPriority(x *queue.Exception) bool {
+	switch {
+	case x.State == queue.Done || x.State == queue.Discarded:
+		return false
+	case x.Code != queue.CodePoison || x.EditedHash != (queue.Hash{}):
+		return true
+	}
+	return x.Field != "" && x.Field != "priority"
 }
 
 // hashText is a digest in hexadecimal; "" for none.

@@ -234,7 +234,7 @@ type Exception struct {
 	Reason         string `json:"reason,omitzero"`
 	Of             uint64 `json:"of,omitzero"` // conflict: whose key it used
 	Route          string `json:"route,omitzero"`
-	Priority       *uint8 `json:"priority,omitempty"` // absent where it is not known any more
+	Priority       *uint8 `json:"priority,omitempty"` // absent where it is not known
 	IdempotencyKey string `json:"idempotency_key,omitzero"`
 	TraceID        string `json:"trace_id,omitzero"`
 	PartitionKey   string `json:"partition_key,omitzero"`
