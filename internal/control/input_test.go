@@ -112,8 +112,8 @@ func TestInput_paths_and_methods(t *testing.T) {
 				t.Errorf("%q: %d", headers, got.status)
 			}
 		}
-		if got := r.raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); got.status == http.StatusOK {
-			t.Errorf("the preface of HTTP/2: %d", got.status)
+		if got := r.raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); got.status != http.StatusNotFound || problemIn(t, got).Code != string(queue.CodeNotFound) {
+			t.Errorf("the preface of HTTP/2: %d %s", got.status, got.body)
 		}
 	})
 }
@@ -145,6 +145,10 @@ func TestInput_bodies(t *testing.T) {
 		{"a bad chunk", post("/v1/pause", "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n", "zz\r\n"), 400},
 		{"no host", "POST /v1/pause HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400},
 		{"no HTTP", `{"idempotency_key":"k1"}` + "\n\n", 400},
+		{"a bad name of a header", post("/v1/pause", "a b: c\r\n", ""), 400},
+		{"a bad host", "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
+		{"a version to come", "GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n", 505},
+		{"what nobody expects", post("/v1/pause", "Expect: miracles\r\nContent-Length: 0\r\n", ""), 417},
 		{"a body on GET", "GET /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 400},
 		{"one byte over the limit", post("/v1/pause", sized(api.JSON, strings.Repeat(" ", MaxBody+1)), strings.Repeat(" ", MaxBody+1)), 413},
 		{"chunks over the limit", post("/v1/pause", "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n",
@@ -188,7 +192,7 @@ func TestInput_bodies(t *testing.T) {
 	}
 	for _, in := range inputs {
 		got := r.raw(in.request)
-		if got.status != in.status {
+		if p := problemIn(t, got); got.status != in.status || p.Status != in.status || p.Code != string(queue.CodeUsage) {
 			t.Errorf("%s: %d %q, want %d", in.name, got.status, got.body, in.status)
 		}
 		if strings.Contains(got.body, "goroutine") || strings.Contains(got.body, ".go:") || len(got.body) > 1000 {

@@ -69,7 +69,7 @@ func (s *site) serve(ctx context.Context, l net.Listener) error {
 	srv.Protocols.SetHTTP1(true) // no h2c: what is not offered cannot be reset 10,000 times
 	if s.peer != nil {
 		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, s.peer(c))
+			return context.WithValue(ctx, peerKey{}, s.peer(c.(translated).Conn))
 		}
 	}
 	served := make(chan error, 1)
@@ -101,7 +101,7 @@ func (s *site) guard(w http.ResponseWriter, r *http.Request) {
 	x.answer()
 }
 
-// calmListener separates the end of accepting from the end of the connections: the
+// calmListener gives out connections that are translated, and separates the end of accepting from the end of the connections: the
 // Close of a socket's listener cuts every connection, while http.Server closes the
 // listener first and then waits for the requests under way.
 type calmListener struct {
@@ -140,7 +140,7 @@ func (c *calmListener) accept() {
 func (c *calmListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-c.accepted:
-		return conn, nil
+		return translated{conn}, nil
 	case <-c.closing:
 		return nil, net.ErrClosed
 	case <-c.ended:

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -93,9 +92,10 @@ func page(h http.Handler) func(*exchange) error {
 // Refusal is what a connection over the listener's limit is sent: the problem, as an
 // answer to a request that nobody has read.
 func Refusal() []byte {
-	const body = `{"title":"Service Unavailable","status":503,"code":"QUEUE_SATURATED","detail":"too many connections are open","hint":"try again, or raise max_connections of socket \"control\""}` + "\n"
-	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
-		api.Trouble, len(body), body)
+	return bareAnswer(&problem{
+		status: http.StatusServiceUnavailable, code: queue.CodeSaturated, retry: 1,
+		detail: "too many connections are open", hint: `try again, or raise max_connections of socket "control"`,
+	})
 }
 
 // status answers with the counts.
