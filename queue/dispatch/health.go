@@ -84,6 +84,11 @@ func (h *health) answered(a *queue.Answer, p queue.Policy, now time.Time, random
 		h.since = now
 	}
 	if h.next.After(now) {
+		// It may ask for longer than the one before it did: a Retry-After is obeyed
+		// whichever of the requests that were on their way has it.
+		if until := now.Add(min(a.After, p.RetryMax)); until.After(h.next) {
+			h.next = until
+		}
 		return 0
 	}
 	h.failures++

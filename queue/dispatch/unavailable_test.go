@@ -155,6 +155,33 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("%d calls after a minute, which is the cap", n)
 		}
 	})
+	inBubble(t, "the longest Retry-After counts of those that were asked at once", func(t *testing.T) {
+		for _, longer := range []struct{ asked, waits time.Duration }{{40 * time.Second, 40 * time.Second}, {time.Hour, time.Minute}} {
+			o := usual()
+			o.Workers, o.Room, o.Settings.Prefetch = 2, 8, 8
+			var calls atomic.Int64
+			g := start(t, o, func(context.Context, *queue.Delivery) queue.Answer {
+				n := calls.Add(1) // both are on their way before the first has an answer
+				<-time.After(time.Duration(n) * 10 * time.Millisecond)
+				if n == 2 {
+					return queue.Unavailable("503", longer.asked)
+				}
+				return queue.Unavailable("503", 10*time.Second)
+			})
+			for _, keys := range keysOf(2, 1) {
+				g.submit("m" + keys[0] + "@" + keys[0])
+			}
+			pass(longer.waits)
+			if n := calls.Load(); n != 2 {
+				t.Errorf("%d calls within %v, which was asked for", n, longer.waits)
+			}
+			pass(time.Second)
+			if n := calls.Load(); n != 3 {
+				t.Errorf("%d calls a second after it", n)
+			}
+			g.end()
+		}
+	})
 	inBubble(t, "the other route goes on", func(t *testing.T) {
 		o := usual()
 		g := open(t, o, func(context.Context, *queue.Delivery) queue.Answer { return queue.Unavailable("down", 0) })
