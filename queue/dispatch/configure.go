@@ -79,12 +79,6 @@ func (r *Runner) Reconfigure(c Configuration) error {
 	return nil
 }
 
-// Configure changes the settings alone. What is under way keeps the old ones.
-func (r *Runner) Configure(s Settings) {
-	r.settings.Store(&s)
-	r.Wake()
-}
-
 // setHandlers gives each route its handler, and none to those that are not named.
 func (r *Runner) setHandlers(handlers map[queue.Route]any) {
 	now := r.now()

@@ -8,39 +8,19 @@ import (
 	"breakwater/queue"
 )
 
-const (
-	// retryAfter is what a producer is told to wait before it sends a refused line
-	// again, and how often waiting lines try again without a sign of room: disks
-	// are freed without telling us.
-	retryAfter = 500 * time.Millisecond
-	// MaxSubmit bounds the lines of one Submit, so that one producer's burst does
-	// not keep the others out of a commit.
-	MaxSubmit = 1024
-)
+// retryAfter is what a producer is told to wait before it sends a refused line
+// again, and how often waiting lines try again without a sign of room: disks
+// are freed without telling us.
+const retryAfter = 500 * time.Millisecond
 
-// RetryAfter is the retry_after_ms of a rejected line.
-const RetryAfter = retryAfter
-
-// Submit stores lines of one producer, in order, and returns their receipts after
-// the commit. While there is no room it does not return, unless RejectWhenFull is
-// set, the drain begins or ctx ends: the lines that still wait are then rejected.
-// The error is the store's failure, after which no receipt may be given.
-func (r *Runner) Submit(ctx context.Context, peer queue.Peer, lines []queue.Submission) (queue.AdmitResult, error) {
-	var res queue.AdmitResult
-	err := r.Stream(ctx, peer, lines, func(receipts []queue.Receipt, head queue.Head) {
-		res.Receipts = append(res.Receipts, receipts...)
-		res.Head = head
-	})
-	if err != nil {
-		return queue.AdmitResult{}, err
-	}
-	return res, nil
-}
-
-// Stream is [Runner.Submit] for a producer that wants each receipt as soon as it is
-// due: while lines wait for room, those before them have been told. answered is called
-// with the receipts of the next lines, in order, and the trail's head after their
-// commit; it must not keep the slice.
+// Stream stores lines of one producer, in order. While there is no room it does not
+// return, unless RejectWhenFull is set, the drain begins or ctx ends: the lines that
+// still wait are then rejected. answered is called with the receipts of the next lines,
+// in order, as soon as they are due (while lines wait for room, those before them have
+// been told), and the trail's head after their commit; it must not keep the slice. The
+// error is the store's failure, after which no receipt may be given. How many lines
+// there are is the caller's to bound: one producer's burst must not keep the others out
+// of a commit.
 func (r *Runner) Stream(ctx context.Context, peer queue.Peer, lines []queue.Submission,
 	answered func([]queue.Receipt, queue.Head),
 ) error {

@@ -34,7 +34,7 @@ type Pure interface {
 	Decide(d *queue.Delivery) queue.Answer
 }
 
-// Settings is what may change while a Runner runs; see [Runner.Configure].
+// Settings is what may change while a Runner runs; see [Runner.Reconfigure].
 type Settings struct {
 	Prefetch       int           // claimed at once, at most
 	Lease          time.Duration // of what workers hold; renewed while they do
