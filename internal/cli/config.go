@@ -18,8 +18,10 @@ func (e *env) configCommand() *ucli.Command {
 				Name: "check", Usage: "list everything that is wrong with the configuration",
 				Description: manual(`
 Lists every problem at once, with file and line, then what this host lacks for it
-(folders, programs, permissions), then what is allowed but probably not meant.
-Nothing is changed, and no running breakwater is asked.`,
+(folders, programs, permissions, the address of metrics.listen), then what is
+allowed but probably not meant. Permissions are those of whoever asks. Nothing is
+changed or tried, and no running breakwater is asked: an address that is in use is
+no problem while one with this configuration runs, which will be who has it.`,
 					[]string{
 						"0  nothing is wrong; there may be warnings", "1  it failed",
 						"2  the file has problems: breakwater would not start with it",

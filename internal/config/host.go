@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -43,12 +44,15 @@ func (c Config) CheckHost() []Problem {
 	}
 	say(fileOrNew(c.Store.Path), "store.bbolt.path")
 	for _, p := range c.outputs() {
-		say(existingFolder(filepath.Dir(p.path)), p.key)
+		say(folderOfFile(p.path), p.key)
 	}
 	for _, s := range []struct{ group, key string }{
 		{c.Sockets.Enqueue.Group, "socket.enqueue.group"}, {c.Sockets.Consume.Group, "socket.consume.group"}, {c.Sockets.Control.Group, "socket.control.group"},
 	} {
 		say(knownGroup(s.group), s.key)
+	}
+	if c.Metrics.Listen != "" {
+		say(bindable(c.Metrics.Listen, c.Sockets.Control.Path), "metrics.listen")
 	}
 	if c.Checkpoint.Key != "" {
 		say(signingKey(c.Checkpoint.Key), "checkpoint.key")
@@ -143,17 +147,71 @@ func notWritableByAll(path string) *complaint {
 	return nil
 }
 
-// folderOrNew is a folder that exists, or that can be made in one that does.
+// folderOrNew is a folder in which files can be made, or that can be made in one that
+// exists.
 func folderOrNew(path string) *complaint {
 	_, err := os.Stat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return existingFolder(path)
+		return writableFolder(path)
 	}
 	parent := filepath.Dir(path)
-	if wrong := existingFolder(parent); wrong != nil {
+	if wrong := writableFolder(parent); wrong != nil {
 		return &complaint{what: "cannot be made: its parent " + wrong.what, hint: wrong.hint, denied: wrong.denied, unmade: true}
 	}
 	return nil
+}
+
+// folderOfFile wants the folder of a file to be there, and the file to be one that can be
+// written, or made.
+func folderOfFile(path string) *complaint {
+	dir := filepath.Dir(path)
+	if wrong := existingFolder(dir); wrong != nil {
+		return wrong
+	}
+	if _, err := os.Stat(path); err == nil {
+		return writable(path)
+	}
+	return writable(dir)
+}
+
+// writableFolder wants an existing folder in which this user can make files.
+func writableFolder(path string) *complaint {
+	if wrong := existingFolder(path); wrong != nil {
+		return wrong
+	}
+	return writable(path)
+}
+
+// Permissions, as access(2) asks for them.
+const mayWrite, mayEnter = 2, 1
+
+// writable wants a file or folder that this user can write to. Whoever asks may be
+// another one than the service's: that is said, and who has it.
+func writable(path string) *complaint {
+	info, err := os.Stat(path)
+	if err != nil {
+		return unseen(path, "looked at", err)
+	}
+	mode := uint32(mayWrite)
+	if info.IsDir() {
+		mode |= mayEnter
+	}
+	switch err := syscall.Access(path, mode); {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EROFS):
+		return complain("remount it, or name a folder elsewhere", "%s is on a file system that is mounted read-only", shownPath(path))
+	case !errors.Is(err, fs.ErrPermission):
+		return unseen(path, "looked at", err)
+	}
+	wrong := complain("", "%s cannot be written by uid %d", shownPath(path), os.Geteuid())
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
+		wrong.hint = fmt.Sprintf("it belongs to uid %d: ask as that user, or chown it", owner.Uid)
+	} else {
+		wrong.hint = "chmod u+w " + path
+	}
+	wrong.denied = true
+	return wrong
 }
 
 // existingFolder wants a folder in which nobody else can replace our files: one
@@ -198,7 +256,7 @@ func fileOrNew(path string) *complaint {
 	case info.Mode().Perm()&0o007 != 0:
 		return complain("chmod 600 "+path, "%s is open to everyone", shownPath(path))
 	}
-	return nil
+	return writable(path)
 }
 
 // secretFile wants a file that only its owner can read; absent says how to make it.
