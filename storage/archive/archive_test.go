@@ -186,6 +186,33 @@ func TestMake_an_archive_is_whole_and_says_what_is_in_it(t *testing.T) {
 	}
 }
 
+// TestMake_an_archive_raises_no_alarm of a lost commit when it is taken into service,
+// whichever transaction it was copied at.
+func TestMake_an_archive_raises_no_alarm(t *testing.T) {
+	r := newRig(t)
+	for i := range 4 {
+		for n := range i%2 + 1 {
+			r.admit(2*i+n, 1)
+		}
+		dest := r.dest(fmt.Sprint(i))
+		if _, err := r.make(t.Context(), dest); err != nil {
+			t.Fatal(err)
+		}
+		s, err := boltstore.Open(boltstore.Options{Path: dest, Restore: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range s.Report().Warnings {
+			if !strings.Contains(w, "on request") && !strings.Contains(w, "in memory") {
+				t.Errorf("archive %d: %s", i, w)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func asText(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.MarshalIndent(v, "", " ")
