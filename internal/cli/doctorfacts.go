@@ -45,14 +45,25 @@ func (e *env) factsOfCopy(c *ucli.Context, path string) (*doctor.Facts, error) {
 	f := &doctor.Facts{Mode: doctor.Copy, Now: time.Now(), HandlersWhy: why}
 	f.Config.Why, f.File.Path = why, path
 	f.Host.Places = []doctor.Place{place("the copy", path, 0o600, 0)}
-	f.File.Manifest, f.File.ManifestErr = archive.Check(path)
-	if errors.Is(f.File.ManifestErr, fs.ErrNotExist) {
-		f.File.ManifestErr = nil // the copy is not there, which opening says
-	}
+	compareManifest(&f.File)
 	if err := e.openFile(c.Context, f); err != nil && (f.File.Absent || f.File.Held || f.File.Why != "") {
 		return nil, err
 	}
 	return f, c.Context.Err()
+}
+
+// compareManifest compares a file with the manifest beside it, if there is one.
+func compareManifest(file *doctor.File) {
+	found, err := archive.Check(file.Path)
+	file.Manifest = found
+	var differs *archive.Mismatch
+	switch {
+	case errors.As(err, &differs):
+		file.ManifestErr = err
+	case errors.Is(err, fs.ErrNotExist): // the copy is not there, which opening says
+	case err != nil:
+		file.ManifestWhy = err.Error()
+	}
 }
 
 // factsOfHost gathers what the configuration, this host, and a breakwater that runs or
@@ -252,7 +263,7 @@ func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 		file.Older = found.Format < storage.FormatVersion
 		file.Origin, file.Marked = found.Refused, errors.Is(found.Refused, storage.ErrArchive)
 		if file.Marked && f.Mode == doctor.Stopped {
-			file.Manifest, file.ManifestErr = archive.Check(file.Path) // as a start with --restore will
+			compareManifest(file) // as a start with --restore will
 		}
 	}
 	if st, err := control.Status(ctx); err != nil {

@@ -253,6 +253,16 @@ func TestExamine_for_somebody_else(t *testing.T) {
 	}
 }
 
+// TestExamine_an_unreadable_manifest: what cannot be compared is not wrong.
+func TestExamine_an_unreadable_manifest(t *testing.T) {
+	f := healthy(Copy)
+	f.File.Manifest, f.File.ManifestWhy = false, "permission denied"
+	r := Examine(f)
+	if !r.OK || len(r.Findings) > 0 || !slices.Contains(r.Unchecked, Unchecked{"file.manifest", "permission denied"}) {
+		t.Errorf("%+v, not checked: %+v", r.Findings, r.Unchecked)
+	}
+}
+
 func TestExamine_worst_first(t *testing.T) {
 	f := healthy(Running)
 	f.Status.OperatorHolds, f.Status.Damaged, f.Status.Dead = 1, 1, 1

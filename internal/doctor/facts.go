@@ -110,9 +110,10 @@ type File struct {
 	Marked bool   // Origin: it is marked as a copy
 
 	// Manifest is whether an archive's manifest lies beside it, ManifestErr what they
-	// disagree in, or why that cannot be said.
+	// disagree in, ManifestWhy why that cannot be said.
 	Manifest    bool
 	ManifestErr error
+	ManifestWhy string
 
 	Mount             []string // options of the mount below it; none: not known
 	FileSystem        string

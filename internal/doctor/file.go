@@ -114,6 +114,8 @@ func manifest(f *Facts, s *sheet) {
 	case f.Mode == Running: // its file is in service
 	case f.File.ManifestErr != nil:
 		s.find(Wrong, f.File.Path, "take another copy of the archive and of its manifest", "%v", f.File.ManifestErr)
+	case f.File.ManifestWhy != "":
+		s.skip(f.File.ManifestWhy)
 	case unopened(f, s):
 	case !f.File.Marked:
 		s.needless()
