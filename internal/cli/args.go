@@ -111,6 +111,25 @@ func repeats(f ucli.Flag) bool {
 	return false
 }
 
+// mayBeEmpty reports whether a flag's value may be empty. Of one that selects, or names
+// whom to ask, an empty one is a variable of a script that nobody has set: taken for a
+// flag that was not given, "dlq discard --all --code ”" would discard all there is, and
+// "status --file ”" would ask another breakwater.
+func mayBeEmpty(f ucli.Flag) bool {
+	switch f.(type) {
+	case *ucli.StringFlag, *ucli.StringSliceFlag:
+		return slices.Contains([]string{"by", "reason", "env"}, f.Names()[0])
+	}
+	return true // the library judges what is no text
+}
+
+// emptyFlag is the usage error for a flag without a value.
+func (r *reading) emptyFlag(name string) error {
+	f := r.usage("%s--%s is empty", r.at(), name).(*failure)
+	f.hint = "leave it out if it is not meant (is it a variable of the shell that is not set?); " + f.hint
+	return f
+}
+
 // isText reports whether a flag's value is text; else it names a file, or is read as
 // something that only ASCII can be.
 func isText(f ucli.Flag) bool {
@@ -167,6 +186,9 @@ func (r *reading) flag(words []string) ([]string, error) {
 		}
 		if n == 2 {
 			value = words[1]
+		}
+		if value == "" && !mayBeEmpty(f) {
+			return nil, r.emptyFlag(name)
 		}
 		if isText(f) && !utf8.ValidString(value) {
 			return nil, r.notText("%s--%s: %q is not UTF-8", r.at(), name, value)

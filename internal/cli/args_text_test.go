@@ -55,3 +55,39 @@ func TestArrange_text(t *testing.T) {
 		t.Errorf("a folder's name may be of any bytes: %v", err)
 	}
 }
+
+// TestArrange_empty: a value that is empty is that of a variable nobody has set. No flag
+// that selects, or names whom to ask, takes it for one that was not given.
+func TestArrange_empty(t *testing.T) {
+	tree, refused := new(env).tested(t), 0
+	words := func(path, name string) [][]string {
+		return [][]string{append(strings.Fields(path), name, ""), append(strings.Fields(path), name+"=")}
+	}
+	each(tree.Commands, "breakwater", func(path string, c *ucli.Command) {
+		for _, f := range append(slices.Clone(c.Flags), tree.Flags...) {
+			name := "--" + f.Names()[0]
+			for _, words := range words(path, name) {
+				_, err := arrange(tree, words)
+				switch f.(type) {
+				case *ucli.StringFlag, *ucli.StringSliceFlag:
+				default:
+					continue
+				}
+				failed, ok := err.(*failure)
+				if slices.Contains([]string{"--by", "--reason", "--env"}, name) {
+					if ok && strings.Contains(failed.Error(), "is empty") {
+						t.Errorf("%q: %v", words, err)
+					}
+					continue
+				}
+				refused++
+				if !ok || failed.status != exitUsage || !strings.HasSuffix(failed.Error(), ": "+name+" is empty") || !strings.Contains(failed.hint, "not set") {
+					t.Errorf("%q: %v", words, err)
+				}
+			}
+		}
+	})
+	if refused < 50 {
+		t.Errorf("only %d were tried", refused)
+	}
+}

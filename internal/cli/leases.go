@@ -101,8 +101,6 @@ go on beside the next one. It ends by itself, or by its time limit.`,
 			switch {
 			case err != nil:
 				return err
-			case c.IsSet("owner") && c.String("owner") == "":
-				return usageFor(c, "--owner needs a name")
 			case len(seqs) == 0 && !c.IsSet("owner"):
 				return usageFor(c, "say which: SEQ… or --owner")
 			}
