@@ -157,6 +157,9 @@ func ReadKeys(keyOrPath string) (*Keys, error) {
 		return nil, isPrivate("the key")
 	}
 	text, _, err := readKeys(keyOrPath)
+	if k := (*KeyError)(nil); errors.As(err, &k) && k.Hint != "" {
+		k.Hint = "give the public key as keygen printed it, or its file, which ends in " + PublicSuffix
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -35,12 +35,31 @@ func (e *env) ask(c *ucli.Context, question func(*client.Control) error) error {
 	copied, err := app.OpenCopy(c.Context, path, e.Version, progress)
 	end()
 	if err != nil {
-		return err
+		return badCopy(err)
 	}
 	control := client.NewControlOver(copied.Dial)
 	err = question(control)
 	control.Close()
 	return explain(errors.Join(err, copied.Close()))
+}
+
+// badCopy gives the error of a file that cannot be read as a copy a hint for whoever has
+// it: it is not to be taken into service, which is what the hints of a start are about.
+func badCopy(err error) error {
+	var c coded
+	if !errors.As(err, &c) {
+		return err
+	}
+	hint := ""
+	switch c.Code() {
+	case "STORE_EMPTY", "STORE_TRUNCATED", "STORE_DAMAGED":
+		hint = "it is no whole copy: compare it with the original, or take another one"
+	case "STORE_FOREIGN":
+		hint = "check the path; the file was left as it is"
+	default:
+		return err
+	}
+	return &failure{status: exitFailed, err: err, hint: hint}
 }
 
 // withSocket gives a command, or all of its subcommands, the flag that names the socket

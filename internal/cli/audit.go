@@ -74,11 +74,7 @@ func (e *env) export(c *ucli.Context) error {
 	if q.Event != "" && !slices.Contains(queue.Events[:], q.Event) {
 		return noSuchEvent(c, string(q.Event))
 	}
-	var err error
-	if q.Since, err = timeFlag(c, "since"); err != nil {
-		return err
-	}
-	if q.Until, err = timeFlag(c, "until"); err != nil {
+	if err := spanFlags(c, &q); err != nil {
 		return err
 	}
 	return e.ask(c, func(control *client.Control) error {

@@ -48,11 +48,7 @@ func (e *env) configHistory(c *ucli.Context) error {
 		return err
 	}
 	q := queue.TrailQuery{Event: queue.EventConfigChanged}
-	var err error
-	if q.Since, err = timeFlag(c, "since"); err != nil {
-		return err
-	}
-	if q.Until, err = timeFlag(c, "until"); err != nil {
+	if err := spanFlags(c, &q); err != nil {
 		return err
 	}
 	return e.ask(c, func(control *client.Control) error {

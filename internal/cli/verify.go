@@ -70,7 +70,7 @@ func (e *env) verify(c *ucli.Context) error {
 		return foundDamaged(err)
 	}
 	if v.signed != nil && v.signed.empty() {
-		return usageFor(c, "%s holds no checkpoint", v.signed.path)
+		return usageFor(c, "%s holds no whole checkpoint", v.signed.path)
 	}
 	if c.Bool("json") {
 		err = e.printJSON(v.document())
@@ -107,7 +107,9 @@ func witnessesOf(c *ucli.Context) (all []witness, err error) {
 func foundDamaged(err error) error {
 	var c coded
 	if errors.As(err, &c) && (c.Code() == "STORE_DAMAGED" || c.Code() == "STORE_TRUNCATED") {
-		return &failure{status: exitFindings, err: err, hint: "compare it with the original, or take another copy"}
+		f := badCopy(err).(*failure)
+		f.status = exitFindings
+		return f
 	}
 	return err
 }

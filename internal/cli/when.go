@@ -6,6 +6,8 @@ import (
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
+
+	"breakwater/queue"
 )
 
 // timeFlag reads a flag that is a moment: RFC 3339, a date (0:00 UTC of it), or an
@@ -24,6 +26,20 @@ func timeFlag(c *ucli.Context, name string) (time.Time, error) {
 		return time.Now().Add(-d), nil
 	}
 	return time.Time{}, usageFor(c, "--%s %q is neither a time (2026-11-30T17:00:00Z, 2026-11-30) nor an age (90m, 24h, 7d)", name, text)
+}
+
+// spanFlags reads the flags that select records by time.
+func spanFlags(c *ucli.Context, q *queue.TrailQuery) (err error) {
+	if q.Since, err = timeFlag(c, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = timeFlag(c, "until"); err != nil {
+		return err
+	}
+	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
+		return usageFor(c, "--since %s is not before --until %s: there can be no record", c.String("since"), c.String("until"))
+	}
+	return nil
 }
 
 // ageFlag reads a flag that is an age, and returns the moment so long ago.
