@@ -61,12 +61,14 @@ func (a *appliance) archiveFor(ctx context.Context, by queue.Action, dest string
 }
 
 // checkpointArchive signs the head that an archive ends at. An archive without a
-// checkpoint is an archive.
+// checkpoint is an archive: whoever asked for it waits for that no longer than a drain.
 func (a *appliance) checkpointArchive(ctx context.Context, m *archive.Manifest) {
 	head, ok := queue.ParseHead(fmt.Sprintf("%d:%s", m.Audit.Block, m.Audit.Head))
 	if !ok {
 		return // it is the text of a head that the store gave
 	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointPatience)
+	defer cancel()
 	if err := a.checkpoints.ask(ctx, &queue.Witness{Head: head, N: m.Audit.Records}); err != nil {
 		a.log.Error("the archive has no checkpoint", "error", err.Error())
 	}

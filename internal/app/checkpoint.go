@@ -25,8 +25,8 @@ const (
 	// checkpointRetry is when a checkpoint that could not be written is tried again, if
 	// that is sooner than the next one.
 	checkpointRetry = 30 * time.Second
-	// checkpointPatience is how long a drain waits for the last one. An output that
-	// takes nothing must not hold up a stop.
+	// checkpointPatience is how long a drain waits for the last one, and an archive for
+	// its own. An output that takes nothing must hold up neither.
 	checkpointPatience = 5 * time.Second
 	// checkpointComplain is how many failures in a row make one line of the log.
 	checkpointComplain = 100

@@ -19,6 +19,7 @@ import (
 	"breakwater/internal/checkpoint"
 	"breakwater/internal/config"
 	"breakwater/queue"
+	"breakwater/storage/archive"
 	"breakwater/storage/memstore"
 )
 
@@ -217,6 +218,29 @@ func TestCheckpoints_do_not_hold_up_a_stop(t *testing.T) {
 			t.Errorf("the stop took %v", d)
 		}
 		close(blocked)
+		<-g.ended
+	})
+}
+
+// TestCheckpoints_do_not_hold_up_an_archive either: it is there, and that is what whoever
+// asked for it is told.
+func TestCheckpoints_do_not_hold_up_an_archive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newSigning(t, time.Minute)
+		blocked := make(chan struct{})
+		g.write = func([]byte) error { <-blocked; return nil }
+		g.begin(g.store.Status)
+		synctest.Wait()
+		a := &appliance{checkpoints: g.checkpoints, log: g.checkpoints.log}
+		m := &archive.Manifest{}
+		m.Audit.Block, m.Audit.Head = 1, strings.Repeat("ab", 32)
+		before := time.Now()
+		a.checkpointArchive(t.Context(), m)
+		if d := time.Since(before); d != checkpointPatience || !strings.Contains(g.said(), "the archive has no checkpoint") {
+			t.Errorf("the archive took %v longer:\n%s", d, g.said())
+		}
+		close(blocked)
+		g.end()
 		<-g.ended
 	})
 }

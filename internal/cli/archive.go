@@ -88,7 +88,7 @@ func archiveError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "there is no archive: the server removes what there was of it"}
+		return &failure{status: exitFailed, err: errors.New("interrupted"), hint: "unless it was just done, there is no archive: the server removes what there was of it"}
 	case errors.As(err, &f) && errors.As(err, &p) && p.Status == statusConflict:
 		return &failure{status: exitFailed, err: err, hint: f.hint}
 	}

@@ -448,6 +448,11 @@ func TestMake_ends_when_nobody_wants_it_any_more(t *testing.T) {
 		_, err := r.make(ctx, r.dest("one.db"))
 		r.refused(err, Stopped, left.Error())
 	}
+	r := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := r.make(ctx, r.dest("one.db"))
+	r.refused(err, Stopped, "whoever asked for the archive has left")
 }
 
 func TestMake_one_at_a_time(t *testing.T) {

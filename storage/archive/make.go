@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,9 @@ func (m *Maker) Make(ctx context.Context, a queue.Action, dest string) (*Manifes
 	if err != nil {
 		// Some of what is called knows the end of ctx, and not why.
 		if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+			if errors.Is(cause, context.Canceled) {
+				cause = fmt.Errorf("whoever asked for the archive has left: %w", cause)
+			}
 			return nil, &Error{Kind: Stopped, Err: cause, Hint: "nothing was left behind; ask again"}
 		}
 		return nil, systemErr("make the archive", err)
