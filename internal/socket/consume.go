@@ -57,6 +57,11 @@ type Session interface {
 	// Extend gives leases their full length again, from at.
 	Extend(ctx context.Context, at time.Time, tokens []queue.Token) ([]queue.ExtendResult, error)
 
+	// Holds reports whether a lease of a notice is still the consumer's: not when it was
+	// settled or taken back since Next returned it. It is quick, and any goroutine may
+	// ask.
+	Holds(t queue.Token) bool
+
 	// Detach gives the name back and puts back what was not answered; Break only
 	// gives the name back. After either nothing else may be called.
 	Detach(ctx context.Context) error

@@ -407,6 +407,28 @@ func TestConsumeLeaving(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	t.Run("what is settled is not told of any more", func(t *testing.T) {
+		d := newDesk(t)
+		d.put(t, 1, 1)
+		c, l := attached(t, d, attachTen)
+		lease := c.lease(t)
+		c.rest(t)
+		// Who comes back answers at once, while it is about to be told of its lease again.
+		slow := make(chan struct{})
+		d.change(func() { d.slow = slow })
+		again := connect(t, l)
+		again.ask(t, attachTen)
+		again.send(t, fmt.Sprintf(`{"ack":%q,"outcome":"A"}`+"\n", lease))
+		if got := again.next(t); !strings.HasPrefix(got, `{"event":"settled"`) {
+			t.Errorf("got %s", got)
+		}
+		d.change(func() { d.slow = nil })
+		close(slow)
+		d.put(t, 2, 2)
+		if got := again.next(t); !strings.Contains(got, `"seq":2`) {
+			t.Errorf("got %s", got)
+		}
+	})
 	t.Run("half a line at the end is told and nothing of it done", func(t *testing.T) {
 		d := newDesk(t)
 		d.put(t, 1, 1)

@@ -290,6 +290,20 @@ func (k *consumer) stopTelling() {
 	k.telling.Wait()
 }
 
+// addHeld adds a line about a lease that is still held. A consumer that has come back
+// answers for leases that it is being told of again: after the reply to such an answer
+// it must not be told of the lease, or it would take it for a new one. The session
+// forgets a lease before the reply to its answer is added, so that whoever finds it held
+// while nothing else is added comes first.
+func (k *consumer) addHeld(session Session, t queue.Token, appendLine func(dst []byte) []byte) {
+	k.out.add(func(dst []byte) []byte {
+		if !session.Holds(t) {
+			return dst
+		}
+		return appendLine(dst)
+	})
+}
+
 // tell sends what there is to tell, at the pace at which it is taken, until ctx ends
 // or the session does.
 func (k *consumer) tell(ctx context.Context, session Session) {
@@ -304,11 +318,13 @@ func (k *consumer) tell(ctx context.Context, session Session) {
 			return
 		}
 		for i := range n.Deliveries {
+			d := &n.Deliveries[i]
 			k.out.waitForRoom(ctx)
-			k.out.add(func(dst []byte) []byte { return appendDelivery(dst, &n.Deliveries[i]) })
+			k.addHeld(session, d.Token, func(dst []byte) []byte { return appendDelivery(dst, d) })
 		}
 		for i := range n.Ending {
-			k.out.add(func(dst []byte) []byte { return appendEnding(dst, &n.Ending[i]) })
+			e := &n.Ending[i]
+			k.addHeld(session, e.Token, func(dst []byte) []byte { return appendEnding(dst, e) })
 		}
 		if n.Draining {
 			k.out.add(func(dst []byte) []byte { return appendEvent(dst, "draining") })

@@ -27,6 +27,7 @@ type testDesk struct {
 	err      error // of whatever is asked next
 	asked    []int // how many answers came together
 	last     queue.Attachment
+	slow     chan struct{} // not nil: what there is to tell is not told before it is closed
 }
 
 func newDesk(t testing.TB) *testDesk {
@@ -113,9 +114,12 @@ func (s *testSession) Next(ctx context.Context) (n queue.Notice, err error) {
 	for {
 		d := s.desk
 		d.mu.Lock()
-		news, draining := d.news, d.draining
+		news, draining, slow := d.news, d.draining, d.slow
 		d.mu.Unlock()
 		if n, err = s.tell(ctx, draining); err != nil || n.Draining || len(n.Deliveries)+len(n.Ending) > 0 {
+			if slow != nil {
+				<-slow
+			}
 			return n, err
 		}
 		select {
@@ -181,6 +185,13 @@ func (s *testSession) Extend(ctx context.Context, at time.Time, tokens []queue.T
 	}
 	s.desk.change(func() { s.desk.asked = append(s.desk.asked, -len(tokens)) })
 	return s.desk.Store.Extend(ctx, queue.ExtendRequest{Now: at, Owner: s.a.Owner, Tokens: tokens, Lease: s.a.Lease, Peer: &s.a.Peer})
+}
+
+func (s *testSession) Holds(t queue.Token) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, held := s.held[t]
+	return held
 }
 
 func (s *testSession) Detach(ctx context.Context) error {

@@ -355,6 +355,14 @@ func (s *Session) give(deliveries []queue.Delivery) {
 	s.bell.raise()
 }
 
+// Holds reports whether the consumer has a lease: not when it was settled, ran out or
+// was taken back since Next told of it.
+func (s *Session) Holds(t queue.Token) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsettled[t] != nil
+}
+
 // take takes one delivery in, unless its lease was taken back meanwhile.
 func (s *Session) take(d *queue.Delivery, fresh bool) {
 	if _, gone := s.early[d.Token]; gone {
