@@ -40,7 +40,7 @@ func Compact(o Options) (report CompactReport, err error) {
 	if err := mayCompact(o.Path); err != nil {
 		return report, err
 	}
-	s, err := Open(Options{Path: o.Path, Context: o.Context, Progress: o.Progress})
+	s, err := Open(Options{Path: o.Path, Context: o.Context, Progress: o.Progress, ledger: o.ledger})
 	if err != nil {
 		return report, err
 	}

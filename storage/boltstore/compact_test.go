@@ -22,16 +22,16 @@ func drained(t *testing.T, path string, now time.Time) {
 	t.Helper()
 	ctx := context.Background()
 	s := openAt(t, path, now)
-	for i := range 8 {
-		lines := make([]queue.Submission, 500)
+	for i := range 4 {
+		lines := make([]queue.Submission, 250)
 		for k := range lines {
-			lines[k] = submission(t, i*500+k, 100)
+			lines[k] = submission(t, i*250+k, 100)
 		}
 		if _, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 35 {
+	for range 8 {
 		if _, err := s.Settle(ctx, queue.SettleRequest{Now: now, Settlements: claimSome(t, s, now, 100)}); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func drained(t *testing.T, path string, now time.Time) {
 func told(t *testing.T, path string) (all []string, status queue.StoreStatus, v queue.Verification) {
 	t.Helper()
 	ctx, now := context.Background(), time.Now()
-	s, err := OpenCopy(Options{Path: path})
+	s, err := openLight(t, OpenCopy, Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

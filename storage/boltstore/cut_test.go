@@ -78,7 +78,7 @@ func (sp *specimen) verify(t *testing.T, path string) queue.Verification {
 	t.Helper()
 	o := damageOptions
 	o.Path = path
-	s, err := OpenCopy(o)
+	s, err := openLight(t, OpenCopy, o)
 	if err != nil {
 		t.Fatal(err)
 	}

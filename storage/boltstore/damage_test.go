@@ -308,7 +308,7 @@ func (sp *specimen) look(t testing.TB, path string) (found []string, same bool) 
 	t.Helper()
 	o := damageOptions
 	o.Path = path
-	s, err := OpenCopy(o)
+	s, err := openLight(t, OpenCopy, o)
 	if err != nil {
 		var f *dbfile.FileError
 		if !errors.As(err, &f) {
@@ -343,7 +343,7 @@ func (sp *specimen) deliver(t testing.TB, path string) (delivered int) {
 	t.Helper()
 	o := damageOptions
 	o.Path, o.Restore = path, true
-	s, err := Open(o)
+	s, err := openLight(t, Open, o)
 	if err != nil {
 		return 0
 	}

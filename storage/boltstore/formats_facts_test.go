@@ -53,7 +53,7 @@ var oldPolicy = queue.Policy{MaxAttempts: 3, MaxDeliveries: 3, RetryInitial: tim
 // factsOf reads a store that nobody has open, and takes a copy of it into service.
 func factsOf(t testing.TB, path string, lines []string) (f oldFacts) {
 	t.Helper()
-	s, err := OpenCopy(Options{Path: path})
+	s, err := openLight(t, OpenCopy, Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +96,11 @@ type started struct {
 func serveOld(t testing.TB, path string, o Options, now time.Time) started {
 	t.Helper()
 	o.Path = path
-	s, err := Open(o)
+	s, err := openLight(t, Open, o)
 	restored := errors.Is(err, ErrArchive)
 	if restored {
 		o.Restore = true
-		s, err = Open(o)
+		s, err = openLight(t, Open, o)
 	}
 	if err != nil {
 		t.Fatal(err)

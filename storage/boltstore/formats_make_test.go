@@ -62,7 +62,7 @@ func (w *scribe) open(o Options) {
 	w.Helper()
 	var err error
 	o.Path = w.path
-	w.s, err = Open(o)
+	w.s, err = openLight(w.TB, Open, o)
 	w.ok(err)
 }
 

@@ -71,6 +71,7 @@ func TestGroup_a_key_that_is_forgotten_can_be_used_in_the_same_transaction(t *te
 // TestGroup_is_as_good_as_one_after_the_other mixes verbs in groups that the committer
 // takes as one transaction.
 func TestGroup_is_as_good_as_one_after_the_other(t *testing.T) {
+	t.Parallel()
 	storetest.RunGroups(t, openModel, func(t testing.TB, o storetest.Options) storetest.Harness {
 		h := newHarness(t, Options{Committed: o.Committed, ledger: ledger.OpenSmall})
 		return storetest.Harness{

@@ -13,8 +13,12 @@ import (
 func TestLoad_needs_no_memory_for_each_message(t *testing.T) {
 	const messages, keys = 4000, 10
 	p := newParkerWith(t, Options{Window: 64, spans: spanLimits{bytes: 2000, blocks: 5}}) // of the trail's end a load reads all
-	for i := range messages {
-		p.admit(fmt.Sprint("key-", i%keys))
+	for i := 0; i < messages; i += keys {
+		var each []func(*queue.Message)
+		for k := range keys {
+			each = append(each, func(m *queue.Message) { m.PartitionKey = fmt.Sprint("key-", k) })
+		}
+		p.submit(each...)
 	}
 	for _, how := range []string{"as it came", "parked"} {
 		var allocated float64

@@ -18,17 +18,7 @@ import (
 func TestReaders_hold_up_neither_the_writer_nor_the_end(t *testing.T) {
 	ctx, now := context.Background(), time.Now()
 	s := openAt(t, t.TempDir()+"/breakwater.db", now)
-	admit := func(from, n int) {
-		t.Helper()
-		lines := make([]queue.Submission, n)
-		for i := range lines {
-			lines[i] = submission(t, from+i, 50)
-		}
-		if _, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	admit(0, 2000)
+	admitLong(t, s, now, 0, 200, 8<<10)
 
 	paused, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -46,8 +36,8 @@ func TestReaders_hold_up_neither_the_writer_nor_the_end(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for batch := 1; batch <= 30; batch++ {
-		admit(batch*2000, 2000)
+	for batch := 1; batch <= 20; batch++ {
+		admitLong(t, s, now, batch*200, 200, 8<<10)
 		if _, err := s.Exceptions(ctx, 0, 10); err != nil {
 			t.Fatal(err)
 		}

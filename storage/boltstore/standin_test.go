@@ -112,7 +112,7 @@ func worked(t *testing.T, path string, v *victim) (w work) {
 	for range 2 {
 		o := damageOptions
 		o.Path = path
-		s, err := Open(o)
+		s, err := openLight(t, Open, o)
 		if err != nil {
 			t.Fatalf("%+v: %v", v, err)
 		}
@@ -283,7 +283,7 @@ func TestDamaged_letter_can_be_discarded(t *testing.T) {
 	}
 	o := damageOptions
 	o.Path = path
-	s, err := Open(o)
+	s, err := openLight(t, Open, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"breakwater/queue"
 	"breakwater/storage/boltstore/ledger"
 	"breakwater/storage/memstore"
 	"breakwater/storage/storetest"
 )
+
+func init() { storetest.Programs(25) }
 
 func TestStore(t *testing.T) { storetest.Run(t, openHarness(0)) }
 
@@ -50,11 +54,29 @@ func (h *harness) folder() string {
 }
 
 func (h *harness) open() {
-	s, err := Open(h.options)
+	s, err := openLight(h.t, Open, h.options)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.store = s
+}
+
+// openLight opens a store without what tests of its answers pay most for, and do not
+// look at: the flush of each commit (a crash is a copy of the file here, and a loss of
+// power is package dbfile's affair), and a ledger's memory for hundreds of thousands of
+// keys. Benchmarks get the store as it is.
+func openLight(t testing.TB, open func(Options) (*Store, error), o Options) (*Store, error) {
+	if _, measured := t.(*testing.B); measured {
+		return open(o)
+	}
+	if o.ledger == nil {
+		o.ledger = ledger.OpenLean
+	}
+	s, err := open(o)
+	if err == nil {
+		s.file.DB().NoSync = true // before the committer's first transaction
+	}
+	return s, err
 }
 
 // crash copies the file while nothing is being committed, and goes on with the
@@ -82,7 +104,7 @@ func (h *harness) reopen() queue.Store {
 }
 
 func (h *harness) compact() {
-	if _, err := Compact(Options{Path: h.options.Path}); err != nil {
+	if _, err := Compact(Options{Path: h.options.Path, ledger: ledger.OpenLean}); err != nil {
 		h.t.Errorf("compact: %v", err)
 	}
 }
@@ -104,17 +126,39 @@ func copyFile(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(out, in); err != nil {
+	st, err := in.Stat()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Close(); err != nil {
+	if err := errors.Join(copyData(out, in), out.Truncate(st.Size()), out.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// copyData copies what a file has, each piece to its place, and leaves out its holes: a
+// store is 16 MiB long from its first commit on, and has some KiB.
+func copyData(out, in *os.File) error {
+	for at := int64(0); ; {
+		from, err := in.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) { // from here on there is nothing
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if at, err = in.Seek(from, unix.SEEK_HOLE); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(out, from), io.NewSectionReader(in, from, at-from)); err != nil {
+			return err
+		}
 	}
 }
 
 // TestModel compares with a ledger so small that it seals, merges and sweeps all the
 // time.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	storetest.RunModel(t, openModel, func(t testing.TB, o storetest.Options) storetest.Harness {
 		h := newHarness(t, Options{ledger: ledger.OpenSmall, Committed: o.Committed})
 		return storetest.Harness{Store: h.store, Crash: h.crash, Reopen: h.reopen, Close: h.close}

@@ -169,7 +169,7 @@ func TestTrim_an_opening_that_was_changed_is_found(t *testing.T) {
 				change(&opening)
 				return errors.Join(err, meta.Put(metaOpening, appendOpening(nil, &opening)))
 			})
-			s, err := OpenCopy(o)
+			s, err := openLight(t, OpenCopy, o)
 			if err != nil {
 				t.Fatal(err)
 			}

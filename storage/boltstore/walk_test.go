@@ -161,9 +161,17 @@ func newParkerWith(t *testing.T, o Options) *parker {
 
 func (p *parker) settle(d queue.Delivery, verb queue.Verb) {
 	p.t.Helper()
-	p.must(p.h.store.Settle(p.ctx, queue.SettleRequest{Now: p.now, Policy: queue.Policy{OnDeadLetter: queue.SkipDead}, Settlements: []queue.Settlement{
-		{Token: d.Token, Owner: parkOwner, Verb: verb, Outcome: "OK", At: p.now},
-	}}))
+	p.settleAll(verb, d)
+}
+
+// settleAll answers in one transaction.
+func (p *parker) settleAll(verb queue.Verb, ds ...queue.Delivery) {
+	p.t.Helper()
+	r := queue.SettleRequest{Now: p.now, Policy: queue.Policy{OnDeadLetter: queue.SkipDead}}
+	for _, d := range ds {
+		r.Settlements = append(r.Settlements, queue.Settlement{Token: d.Token, Owner: parkOwner, Verb: verb, Outcome: "OK", At: p.now})
+	}
+	p.must(p.h.store.Settle(p.ctx, r))
 }
 
 var parkOwner = queue.Owner{Kind: queue.Worker, Name: "w"}
@@ -187,12 +195,16 @@ func (p *parker) admit(keys ...string) {
 	}
 }
 
-func (p *parker) submit(change func(*queue.Message)) {
+func (p *parker) submit(changes ...func(*queue.Message)) {
 	p.t.Helper()
-	p.sent++
-	s := submission(p.t, p.sent, 1)
-	change(&s.Message)
-	p.must(p.h.store.Admit(p.ctx, queue.AdmitRequest{Now: p.now, Lines: []queue.Submission{s}}))
+	r := queue.AdmitRequest{Now: p.now}
+	for _, change := range changes {
+		p.sent++
+		s := submission(p.t, p.sent, 1)
+		change(&s.Message)
+		r.Lines = append(r.Lines, s)
+	}
+	p.must(p.h.store.Admit(p.ctx, r))
 }
 
 func (p *parker) claim(n int) []queue.Delivery {

@@ -140,10 +140,21 @@ func warm(t *testing.T) {
 // admit stores messages, a thousand at a time.
 func admit(t *testing.T, s *Store, now time.Time, from, n int) {
 	t.Helper()
+	admitLong(t, s, now, from, n, 0)
+}
+
+// admitLong stores messages whose lines have so many bytes, unless that is 0: a file
+// grows by them much sooner than by many messages.
+func admitLong(t *testing.T, s *Store, now time.Time, from, n, bytes int) {
+	t.Helper()
+	long := make([]byte, bytes)
 	for i := 0; i < n; i += 1000 {
 		lines := make([]queue.Submission, min(1000, n-i))
 		for k := range lines {
 			lines[k] = submission(t, from+i+k, 100)
+			if bytes > 0 {
+				lines[k].Message.Line = long
+			}
 		}
 		if _, err := s.Admit(t.Context(), queue.AdmitRequest{Now: now, Lines: lines}); err != nil {
 			t.Fatal(err)
@@ -198,8 +209,8 @@ func TestSnapshot_lets_the_file_grow(t *testing.T) {
 			}
 			return st.Size()
 		}
-		for last, n := size(), 1000; grown < 3; n += 1000 {
-			admit(t, s, now, n, 1000)
+		for last, n := size(), 1000; grown < 3; n += 200 {
+			admitLong(t, s, now, n, 200, 8<<10)
 			if now := size(); now > last {
 				last = now
 				grown++

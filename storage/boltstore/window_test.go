@@ -29,6 +29,7 @@ import (
 // of the next process. Nothing may be lost, doubled or overtake, and in the end
 // everything must have been handed out.
 func TestWindow_order_survives_a_window_that_is_far_too_small(t *testing.T) {
+	t.Parallel()
 	fullDisks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDriver(rt, t, Options{Window: rapid.IntRange(1, 12).Draw(rt, "window"), ledger: ledger.OpenSmall})
@@ -47,6 +48,7 @@ func TestWindow_order_survives_a_window_that_is_far_too_small(t *testing.T) {
 // The programs of storetest know more ways to make keys stop and go, but nothing
 // of windows.
 func TestWindow_a_small_one_breaks_no_promise(t *testing.T) {
+	t.Parallel()
 	storetest.RunAlone(t, openHarness(3))
 }
 

@@ -24,6 +24,8 @@ func open(_ testing.TB, o storetest.Options) storetest.Harness {
 	}
 }
 
+func init() { storetest.Programs(25) }
+
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
 func TestModel(t *testing.T) { storetest.RunModel(t, open, open) }

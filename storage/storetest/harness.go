@@ -89,6 +89,7 @@ func Run(t *testing.T, open Open) {
 		{"concurrent", concurrentPromises},
 	} {
 		t.Run(verb.name, func(t *testing.T) {
+			t.Parallel()
 			for _, p := range verb.promises {
 				t.Run(p.name, func(t *testing.T) {
 					w := newWorld(t, open)

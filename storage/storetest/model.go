@@ -3,8 +3,11 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +36,19 @@ func RunModel(t *testing.T, model, open Open) {
 func RunAlone(t *testing.T, open Open) {
 	t.Helper()
 	runPrograms(t, open)
+}
+
+// Programs says how many random programs a property is tried with where neither the
+// variable RAPID_CHECKS nor the flag -rapid.checks does. It is for an init function of a
+// package in whose properties each program opens stores; the library's usual number, 100,
+// would take minutes there.
+func Programs(n int) {
+	if _, given := os.LookupEnv("RAPID_CHECKS"); given {
+		return
+	}
+	if err := flag.Set("rapid.checks", strconv.Itoa(n)); err != nil {
+		panic(err) // the library has another flag now
+	}
 }
 
 // runPrograms runs random programs on stores that must agree.

@@ -1,6 +1,9 @@
 package ledger
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // head is the newest part of the ledger, in memory: a hash table that is always
 // sorted. A key's home slot is given by its leading bits, and within a cluster
@@ -9,9 +12,10 @@ import "bytes"
 // head is sealed, walked and resumed without ever being sorted.
 //
 // Records lie in one slab in the order they came; a newer record of a key is
-// appended and the slot repointed. Slab and slots are allocated once at full
-// size and reused (untouched pages cost no memory), and hold no pointers, so
-// the collector never looks inside.
+// appended and the slot repointed. They hold no pointers, so the collector never
+// looks inside. A head that is only replayed grows with its records, from nothing;
+// one that is written to gets slab and slots at full size at once (reserve), which are
+// reused (untouched pages cost no memory).
 type head struct {
 	slab  []byte
 	slots []uint64 // leading 32 bits of the key ‖ offset in slab + 1; 0 is empty
@@ -37,6 +41,14 @@ func newHead(keys, slabBytes int) *head {
 		shift: 32 - bits,
 		limit: limit,
 	}
+}
+
+// reserve makes room for so many keys and bytes in all, unless there is.
+func (h *head) reserve(keys, slabBytes int) {
+	if h.limit < keys {
+		h.rehash(keys)
+	}
+	h.slab = slices.Grow(h.slab, max(0, slabBytes-len(h.slab)))
 }
 
 // find returns the slot of k, or the slot where k belongs.
@@ -83,7 +95,7 @@ func (h *head) put(r record) {
 	k := r.key()
 	i, found := h.find(k)
 	if !found && h.keys == h.limit {
-		h.grow()
+		h.rehash(2 * h.limit)
 		i, _ = h.find(k)
 	}
 	s := k.high()>>32<<32 | uint64(len(h.slab)+1)
@@ -99,10 +111,9 @@ func (h *head) put(r record) {
 	h.last = max(h.last, i-1)
 }
 
-// grow doubles the slots. Heads are frozen before they need it; only a log
-// written under larger limits, replayed at Open, comes here.
-func (h *head) grow() {
-	bigger := newHead(2*h.limit, 0)
+// rehash makes the slots that so many keys need.
+func (h *head) rehash(keys int) {
+	bigger := newHead(keys, 0)
 	bigger.slab = h.slab
 	for i := 0; i <= h.last; i++ {
 		if s := h.slots[i]; s != 0 {

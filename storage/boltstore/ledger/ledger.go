@@ -98,6 +98,14 @@ func Open(tx *bolt.Tx) (*Ledger, error) { return openSized(tx, defaultSizes()) }
 // merged: for tests of what stands above it.
 func OpenSmall(tx *bolt.Tx) (*Ledger, error) { return openSized(tx, smallSizes()) }
 
+// OpenLean is Open with heads for some thousands of keys: for tests that open many stores
+// of a few messages, where the memory of the usual heads takes longer than the rest.
+func OpenLean(tx *bolt.Tx) (*Ledger, error) {
+	s := defaultSizes()
+	s.headKeys, s.headBytes = s.headKeys/64, s.headBytes/64
+	return openSized(tx, s)
+}
+
 func openSized(tx *bolt.Tx, s sizes) (*Ledger, error) {
 	l := &Ledger{sizes: s}
 	if err := l.Reload(tx); err != nil {
@@ -169,6 +177,7 @@ func (l *Ledger) putValue(tx *bolt.Tx, entries []Entry) (int, error) {
 			return 0, err
 		}
 	}
+	l.active.reserve(l.sizes.headKeys, l.sizes.headBytes)
 	value := make([]byte, crcLen, l.sizes.logValue)
 	n := 0
 	for n < len(entries) && (n == 0 || len(value)+recordFixed+recordTail+len(entries[n].Outcome) <= l.sizes.logValue) {
@@ -254,10 +263,13 @@ func (l *Ledger) replay(tx *bolt.Tx, liveAt uint64) error {
 	return nil
 }
 
+// replayKeys is for how many keys a head has room before its first record.
+const replayKeys = 64
+
 // emptied returns h without its records, or a new head.
 func (l *Ledger) emptied(h *head) *head {
 	if h == nil {
-		return newHead(l.sizes.headKeys, l.sizes.headBytes)
+		return newHead(replayKeys, 0)
 	}
 	h.reset()
 	return h
