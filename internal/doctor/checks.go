@@ -25,7 +25,7 @@ var checks = []check{
 	{"host.modes", "nobody has more permission than is meant, or less", modes},
 
 	{"disk.filesystem", "locks and syncs hold what they promise", fileSystem},
-	{"disk.mount", "nothing weakens a sync", mount},
+	{"disk.mount", "nothing weakens a sync, or holds it up", mount},
 	{"disk.free", "there is room, for new lines and for what is in flight", freeSpace},
 	{"disk.growth", "the room lasts", growth},
 

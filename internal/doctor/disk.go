@@ -43,6 +43,10 @@ func fileSystem(f *Facts, s *sheet) {
 // weakening are mount options with which a sync does not reach the disk.
 var weakening = []string{"nobarrier", "barrier=0"}
 
+// telling is the mount option with which a file system tells the disk at once what is
+// free. (btrfs has a form that does it later, discard=async.)
+const telling = "discard"
+
 // mount judges the options of the mount below the store.
 func mount(f *Facts, s *sheet) {
 	switch {
@@ -55,6 +59,10 @@ func mount(f *Facts, s *sheet) {
 		if f.Mode != Copy && slices.Contains(f.File.Mount, o) {
 			s.find(Wrong, f.File.Path, "mount it without "+o, "it is mounted with %s: what was accepted may be lost with the power", o)
 		}
+	}
+	if f.Mode != Copy && slices.Contains(f.File.Mount, telling) {
+		s.find(Note, f.File.Path, "keep archives on another disk, or mount this one without "+telling+" and let fstrim.timer tell it",
+			"it is mounted with %s: while a large file, like an old archive, is removed from this disk, commits may wait for it", telling)
 	}
 }
 

@@ -102,6 +102,7 @@ var cases = []struct {
 	{"disk.filesystem", "tmpfs", Stopped, func(f *Facts) { f.File.FileSystem, f.File.Volatile = "tmpfs", true }, Smell, "in memory"},
 	{"disk.filesystem", "overlay", Stopped, func(f *Facts) { f.File.FileSystem = "overlayfs" }, Smell, "container"},
 	{"disk.filesystem", "squashfs", Stopped, func(f *Facts) { f.File.FileSystem = "squashfs" }, Wrong, "cannot be written"},
+	{"disk.mount", "tells the disk at once", Stopped, func(f *Facts) { f.File.Mount = []string{"rw", "discard"} }, Note, "old archive"},
 	{"disk.mount", "without barriers", Running, func(f *Facts) { f.File.Mount = []string{"rw", "nobarrier"} }, Wrong, "nobarrier"},
 	{"disk.free", "no room", Running, func(f *Facts) { f.File.FreeSpace = 62 << 20 }, Wrong, "less than queue.min_free_bytes"},
 	{"disk.free", "little room", Running, func(f *Facts) { f.File.FreeSpace = 65 << 20 }, Smell, "66 MiB"},
