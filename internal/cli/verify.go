@@ -106,7 +106,7 @@ func witnessesOf(c *ucli.Context) (all []witness, err error) {
 // to find, not a failure to look.
 func foundDamaged(err error) error {
 	var c coded
-	if errors.As(err, &c) && (c.Code() == "STORE_DAMAGED" || c.Code() == "STORE_TRUNCATED") {
+	if errors.As(err, &c) && slices.Contains([]string{"STORE_DAMAGED", "STORE_TRUNCATED", "STORE_EMPTY"}, c.Code()) {
 		f := badCopy(err).(*failure)
 		f.status = exitFindings
 		return f
