@@ -178,6 +178,23 @@ func TestConsumer(t *testing.T) {
 	})
 }
 
+// However long the server was away, a consumer is back before its leases have run out
+// again, and does not hammer on a closed door (B38).
+func TestSession_tries_within_a_part_of_its_leases(t *testing.T) {
+	for lease, longest := range map[time.Duration]time.Duration{
+		0: longestRetry, time.Millisecond: firstRetry, 2 * time.Second: 500 * time.Millisecond, time.Minute: longestRetry,
+	} {
+		s := &Session{lease: lease}
+		for n, before := 1, time.Duration(0); n < 100; n++ {
+			d := s.pause(n)
+			if d < before || d < firstRetry || d > longest || n == 99 && d != longest {
+				t.Fatalf("leases of %v: %v before try %d, after %v", lease, d, n, before)
+			}
+			before = d
+		}
+	}
+}
+
 func TestConsumer_comes_back(t *testing.T) {
 	t.Run("after a restart it goes on with what it has, and runs nothing twice", func(t *testing.T) {
 		s := newServer(t)

@@ -20,6 +20,9 @@ const (
 	// is how long ago, besides the length of a lease, which a restart gives them again.
 	manyLeases  = 1024
 	forgetAfter = time.Hour
+	// comeBack is in which part of a lease's length a lost connection is tried again, if
+	// that is sooner than it would be anyway.
+	comeBack = 4
 )
 
 // Session is a consumer that is attached, and stays so over lost connections and
@@ -77,7 +80,7 @@ func (c *Consumer) Attach(ctx context.Context) (*Session, error) {
 
 // wait waits before the next try.
 func (s *Session) wait(ctx context.Context, n int, why error) error {
-	d := pause(n)
+	d := s.pause(n)
 	if s.c.Waiting != nil {
 		s.c.Waiting(why, d)
 	}
@@ -85,6 +88,17 @@ func (s *Session) wait(ctx context.Context, n int, why error) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// pause is how long to wait before the n-th try. Leases run their full length again from a
+// restart of the server on: who comes back within a part of that still has them, and what
+// was worked on meanwhile is not handed out a second time.
+func (s *Session) pause(n int) time.Duration {
+	d := pause(n)
+	if lease := s.Lease(); lease > 0 {
+		d = min(d, max(lease/comeBack, firstRetry))
+	}
+	return d
 }
 
 // Lease is how long its leases are.
