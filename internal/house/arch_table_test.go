@@ -228,7 +228,8 @@ var doors = []door{
 		in: []string{
 			"storage/boltstore/...", "storage/archive", "queue/handler", "internal/kin", "internal/socket", "internal/systemd", "internal/app", "internal/cli", "internal/bench",
 		},
-		why: "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
+		test: []string{"internal/house"},
+		why:  "system calls at the edges: the file, process groups, peer credentials, descriptors, the host's state",
 	},
 	{path: "golang.org/x/mod", in: []string{"internal/checkpoint"}, why: "signed notes, by those who defined them"},
 

@@ -40,7 +40,7 @@ func (r *Runner) keepLeases(ctx context.Context) {
 		}
 		now := r.now()
 		if now.Sub(renewed) >= every {
-			r.renew(ctx, now)
+			r.renew(ctx, now, func(time.Time) bool { return true })
 			renewed = now
 		}
 		if now.Sub(reclaimed) >= reclaimEvery {
@@ -51,17 +51,18 @@ func (r *Runner) keepLeases(ctx context.Context) {
 	}
 }
 
-// renew extends the leases of every worker.
+// renew extends the leases of workers whose first deadline is due, and reports whether it
+// could.
 //
 // A worker lives in this process, so nobody else can have got what it holds unless
 // reclaim gave it away, and that comes after. So a renewal that is late, because
 // the process was stopped or the store was slow, is judged by the last moment at
 // which the leases were good, and reaches a full length from now all the same.
-func (r *Runner) renew(ctx context.Context, now time.Time) {
+func (r *Runner) renew(ctx context.Context, now time.Time, due func(deadline time.Time) bool) bool {
 	lease := r.settings.Load().Lease
 	for _, w := range r.crew.holders() {
 		tokens, deadline := w.tokens()
-		if len(tokens) == 0 {
+		if len(tokens) == 0 || !due(deadline) {
 			continue
 		}
 		judged := now
@@ -75,12 +76,13 @@ func (r *Runner) renew(ctx context.Context, now time.Time) {
 		case err == nil:
 			w.extended(tokens, results)
 		case errors.Is(err, queue.ErrNoRoom):
-			return
+			return false
 		case fatal(err) || ctx.Err() == nil:
 			r.fail("renew leases", err)
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // reclaim takes back expired leases and says of each whose it was.
@@ -89,6 +91,11 @@ func (r *Runner) reclaim(ctx context.Context, now time.Time) {
 		return
 	}
 	defer r.moving.end()
+	// A claim that was waited for has given leases out whose time may be over by now, as its
+	// commit took longer than they are long. Their worker is at work, and is known only now.
+	if !r.renew(ctx, now, now.After) {
+		return
+	}
 	back, err := r.store.Reclaim(ctx, queue.ReclaimRequest{Now: now, Policy: r.settings.Load().Policy, Max: reclaimMax})
 	if err != nil {
 		if !errors.Is(err, queue.ErrNoRoom) && (fatal(err) || ctx.Err() == nil) {

@@ -45,6 +45,28 @@ func TestLeases(t *testing.T) {
 		}
 		g.wantRaised()
 	})
+	for _, lease := range []time.Duration{10 * time.Millisecond, time.Second, 3 * time.Second} {
+		inBubble(t, fmt.Sprintf("a claim whose commit takes longer than its leases of %v expires none", lease), func(t *testing.T) {
+			o := usual()
+			o.Settings.Lease = lease
+			g := start(t, o, slowly(3*time.Second))
+			var late func()
+			late = func() {
+				g.store.after("claim", late)
+				<-time.After(5 * time.Second) // somebody looks for expired leases meanwhile
+			}
+			g.store.after("claim", late)
+			g.submit("a1@A", "a2@A", "b1@B", "c1@C", "d1@D")
+			pass(2 * time.Minute)
+			if st := g.status(); st.Done != 5 {
+				t.Errorf("%+v", st)
+			}
+			if n := g.events(queue.EventDispatched); n != 5 {
+				t.Errorf("dispatched %d times", n)
+			}
+			g.wantRaised()
+		})
+	}
 	inBubble(t, "a consumer that is gone loses its lease, with LEASE_EXPIRED", func(t *testing.T) {
 		o := usual()
 		o.Settings.Policy.MaxDeliveries = 2
