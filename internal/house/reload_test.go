@@ -2,6 +2,8 @@ package house
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -84,4 +86,97 @@ func TestReload(t *testing.T) {
 			t.Errorf("%d changes recorded", changes)
 		}
 	})
+	t.Run("limits of connections follow, and close nothing", func(t *testing.T) {
+		t.Parallel()
+		limits := func(n int) (text string) {
+			for _, d := range doorways {
+				text += fmt.Sprintf("socket %q {\n  max_connections = %d\n}\n", d.socket, n)
+			}
+			return text
+		}
+		s := newSite(t, limits(2))
+		p := s.serve()
+		open := map[string][]*guestAt{}
+		for _, d := range doorways {
+			open[d.socket] = []*guestAt{s.comeTo(d, 1), s.comeTo(d, 2)}
+			s.refusedAt(d)
+		}
+		s.replace(limits(3))
+		p.signal(syscall.SIGHUP)
+		p.await("reloaded")
+		for _, d := range doorways {
+			open[d.socket] = append(open[d.socket], s.comeTo(d, 3))
+			s.refusedAt(d)
+		}
+		s.replace(limits(1))
+		p.signal(syscall.SIGHUP)
+		p.await("reloaded")
+		for _, d := range doorways {
+			s.refusedAt(d)
+			for _, g := range open[d.socket] {
+				g.ask(d.again)
+			}
+		}
+		p.stop()
+		s.sound()
+	})
+}
+
+// doorway is a socket, and something to say there that is answered: first, and again. A
+// %d is who says it.
+type doorway struct{ socket, first, again string }
+
+var doorways = []doorway{
+	{"enqueue", exceptionLine("k", "first-%d", "") + "\n", exceptionLine("k", "again-%d", "") + "\n"},
+	{"consume", `{"attach":"guest-%d","prefetch":1,"routes":["AUTO_RESOLVE"]}` + "\n", "{}\n"},
+	{"control", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"},
+}
+
+// guestAt is a connection through a doorway.
+type guestAt struct {
+	*site
+	net.Conn
+	n int
+}
+
+// comeTo connects, says something, and must be answered.
+func (s *site) comeTo(d doorway, n int) *guestAt {
+	s.Helper()
+	c, err := net.Dial("unix", s.path("var/run/"+d.socket+".sock"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = c.Close() })
+	g := &guestAt{site: s, Conn: c, n: n}
+	g.ask(d.first)
+	return g
+}
+
+// ask says something and must be answered, by more than a refusal.
+func (g *guestAt) ask(text string) {
+	g.Helper()
+	if strings.Contains(text, "%d") {
+		text = fmt.Sprintf(text, g.n)
+	}
+	answer := make([]byte, 4096)
+	if _, err := io.WriteString(g, text); err != nil {
+		g.Fatal(err)
+	}
+	n, err := g.Read(answer)
+	if err != nil || strings.Contains(string(answer[:n]), string(queue.CodeSaturated)) {
+		g.Errorf("%q was answered %q, %v", text, answer[:n], err)
+	}
+}
+
+// refusedAt connects, and must be told that there are too many.
+func (s *site) refusedAt(d doorway) {
+	s.Helper()
+	c, err := net.Dial("unix", s.path("var/run/"+d.socket+".sock"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer c.Close()
+	if told, err := io.ReadAll(c); err != nil || !strings.Contains(string(told), string(queue.CodeSaturated)) {
+		s.Errorf("one more at %s was told %q, %v", d.socket, told, err)
+	}
 }
