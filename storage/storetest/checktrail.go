@@ -211,6 +211,9 @@ func (p *picture) trimmed(r *queue.Record) {
 func (p *picture) place(r *queue.Record, m *traced, place queue.Place) {
 	m.place, m.opened = place, r.N
 	k := p.key(r.PartitionKey)
+	for len(k.messages) > 0 && k.messages[0].state == ended {
+		k.messages = k.messages[1:] // nothing waits for it any more
+	}
 	k.messages = append(k.messages, m)
 }
 
