@@ -155,9 +155,7 @@ func (s *site) comeTo(d doorway, n int) *guestAt {
 // ask says something and must be answered, by more than a refusal.
 func (g *guestAt) ask(text string) {
 	g.Helper()
-	if strings.Contains(text, "%d") {
-		text = fmt.Sprintf(text, g.n)
-	}
+	text = strings.ReplaceAll(text, "%d", fmt.Sprint(g.n))
 	answer := make([]byte, 4096)
 	if _, err := io.WriteString(g, text); err != nil {
 		g.Fatal(err)
