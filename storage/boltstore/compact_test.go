@@ -70,6 +70,7 @@ func told(t *testing.T, path string) (all []string, status queue.StoreStatus, v 
 }
 
 func TestCompact_makes_the_file_smaller_and_changes_nothing_else(t *testing.T) {
+	t.Parallel()
 	now, path := time.Now(), t.TempDir()+"/breakwater.db"
 	drained(t, path, now)
 	all, status, verified := told(t, path)
@@ -104,6 +105,7 @@ func TestCompact_makes_the_file_smaller_and_changes_nothing_else(t *testing.T) {
 }
 
 func TestCompact_after_a_kill_leaves_the_next_start_to_look(t *testing.T) {
+	t.Parallel()
 	now, dir := time.Now(), t.TempDir()
 	drained(t, dir+"/breakwater.db", now)
 	copyFile(t, dir+"/breakwater.db", dir+"/copied.db") // as a crash leaves it: nothing says how it ended
@@ -121,6 +123,7 @@ func TestCompact_after_a_kill_leaves_the_next_start_to_look(t *testing.T) {
 }
 
 func TestCompact_refuses_and_leaves_the_file_alone(t *testing.T) {
+	t.Parallel()
 	now, dir := time.Now(), t.TempDir()
 	good := dir + "/breakwater.db"
 	drained(t, good, now)
@@ -197,6 +200,7 @@ func TestCompact_refuses_and_leaves_the_file_alone(t *testing.T) {
 }
 
 func TestCompact_a_leftover_goes_with_the_next_opening(t *testing.T) {
+	t.Parallel()
 	now, path := time.Now(), t.TempDir()+"/breakwater.db"
 	drained(t, path, now)
 	left := dbfile.CompactingPath(path)
@@ -214,6 +218,7 @@ func TestCompact_a_leftover_goes_with_the_next_opening(t *testing.T) {
 }
 
 func TestCompact_without_room(t *testing.T) {
+	t.Parallel()
 	now, dir := time.Now(), smallDisk(t, "8m")
 	path := dir + "/breakwater.db"
 	drained(t, path, now)
@@ -233,6 +238,7 @@ func TestCompact_without_room(t *testing.T) {
 // TestCompact_does_not_follow_what_has_its_name: what lies under the temporary name and is
 // no file of ours is named, and stays what it is.
 func TestCompact_does_not_follow_what_has_its_name(t *testing.T) {
+	t.Parallel()
 	now, dir := time.Now(), t.TempDir()
 	path, victim := dir+"/breakwater.db", dir+"/victim"
 	drained(t, path, now)

@@ -21,6 +21,7 @@ import (
 // accordingly. Both are found by whoever has a checkpoint, and the verdict is that the
 // end is missing, not that something is another.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	sp := newSpecimen(t)
 	path := filepath.Join(t.TempDir(), "copy.db")
 	t.Run("an_older_file", func(t *testing.T) {

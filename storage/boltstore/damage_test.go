@@ -394,6 +394,7 @@ func damageDice(t *testing.T, stream uint64) *rand.Rand {
 // handed out. A byte that nobody reads (free pages, room in pages, the older meta page)
 // changes nothing, and is no finding.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	sp := newSpecimen(t)
 	rng := damageDice(t, 3)
 	path := filepath.Join(t.TempDir(), "copy.db")

@@ -18,6 +18,7 @@ import (
 // the time through thousands of keys, some of which come again before and some after
 // they are forgotten, with crashes between. A plain map says what each must be told.
 func TestExpire_sweeps_out_what_it_forgot(t *testing.T) {
+	t.Parallel()
 	const rounds = 100
 	s := newSender(t)
 	defer func() { s.h.close() }()

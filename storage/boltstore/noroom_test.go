@@ -21,6 +21,7 @@ import (
 // little room, and the tables that were rebuilt after the refusal are those that the
 // next start builds.
 func TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "16m")
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
@@ -31,9 +32,9 @@ func TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing(t *testing.T) {
 
 	accepted, leased := 0, claimSome(t, s, now, 0)
 	for batch := 0; ; batch++ {
-		lines := make([]queue.Submission, 500)
+		lines := make([]queue.Submission, 150)
 		for i := range lines {
-			lines[i] = submission(t, batch*len(lines)+i, 50)
+			lines[i] = longSubmission(t, batch*len(lines)+i, 150, 4<<10)
 		}
 		_, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines})
 		if errors.Is(err, queue.ErrNoRoom) {
@@ -89,6 +90,7 @@ func TestNoRoom_a_full_disk_refuses_new_lines_and_loses_nothing(t *testing.T) {
 // TestNoRoom_a_renewed_lease_outlives_the_refusal_of_its_answer has a worker answer
 // for a lease that it has renewed, in the same group as lines that do not fit.
 func TestNoRoom_a_renewed_lease_outlives_the_refusal_of_its_answer(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "12m")
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
@@ -98,10 +100,10 @@ func TestNoRoom_a_renewed_lease_outlives_the_refusal_of_its_answer(t *testing.T)
 	s := groupStore{openAt(t, filepath.Join(dir, "breakwater.db"), now)}
 	sent := 0
 	admit := func() error {
-		lines := make([]queue.Submission, 500)
+		lines := make([]queue.Submission, 150)
 		for i := range lines {
 			sent++
-			lines[i] = submission(t, sent, 50)
+			lines[i] = longSubmission(t, sent, 50, 4<<10)
 		}
 		_, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: lines})
 		return err

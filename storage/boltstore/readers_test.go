@@ -16,6 +16,7 @@ import (
 // for every open read transaction, and in the end the store closes. Nothing may wait
 // for the reader; without that this test hangs.
 func TestReaders_hold_up_neither_the_writer_nor_the_end(t *testing.T) {
+	t.Parallel()
 	ctx, now := context.Background(), time.Now()
 	s := openAt(t, t.TempDir()+"/breakwater.db", now)
 	admitLong(t, s, now, 0, 200, 8<<10)

@@ -16,7 +16,7 @@ import (
 	"breakwater/storage/storetest"
 )
 
-func init() { storetest.Programs(25) }
+func init() { storetest.Programs(20) }
 
 func TestStore(t *testing.T) { storetest.Run(t, openHarness(0)) }
 
@@ -187,4 +187,13 @@ func submission(tb testing.TB, i, keys int) queue.Submission {
 		tb.Fatal(err)
 	}
 	return queue.Submission{Message: m, LineBytes: int64(len(line)), LineHash: queue.LineHash(line)}
+}
+
+// longSubmission is one whose line has so many bytes: what fills a disk, or makes a file
+// grow, need not be many messages.
+func longSubmission(tb testing.TB, i, keys, bytes int) queue.Submission {
+	s := submission(tb, i, keys)
+	s.Message.Line = append(s.Message.Line, make([]byte, max(0, bytes-len(s.Message.Line)))...)
+	s.LineBytes, s.LineHash = int64(len(s.Message.Line)), queue.LineHash(s.Message.Line)
+	return s
 }

@@ -23,7 +23,7 @@ import (
 // through crashes, refused commits and the loss of its index.
 func TestTrailIndex_queries_find_what_a_full_scan_finds(t *testing.T) {
 	t.Parallel()
-	for range 2 { // a filter that is wrong is seen only by who asks for the name that it lacks
+	for range 3 { // a filter that is wrong is seen only by who asks for the name that it lacks
 		rapid.Check(t, askTrail(t))
 	}
 }
@@ -237,6 +237,7 @@ func ackSome(s *Store, now time.Time, w queue.Want) error {
 }
 
 func TestTrailIndex_a_query_opens_few_of_a_thousand_spans(t *testing.T) {
+	t.Parallel()
 	const rounds, perRound = 350, 12
 	h, began := livedIn(t, Options{spans: spanLimits{bytes: 1, blocks: 1}}, rounds, perRound)
 	defer h.close()
@@ -287,6 +288,7 @@ func TestTrailIndex_a_query_opens_few_of_a_thousand_spans(t *testing.T) {
 // The index may be missing or damaged in any way: answers are the same, and damage
 // is reported.
 func TestTrailIndex_damage_costs_time_and_no_answers(t *testing.T) {
+	t.Parallel()
 	h, began := livedIn(t, Options{spans: spanLimits{bytes: 8000, blocks: 4}}, 12, 20)
 	all := recordsOf(t, h.store, queue.TrailQuery{})
 	whole := h.options.Path

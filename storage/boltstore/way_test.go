@@ -143,18 +143,13 @@ func admit(t *testing.T, s *Store, now time.Time, from, n int) {
 	admitLong(t, s, now, from, n, 0)
 }
 
-// admitLong stores messages whose lines have so many bytes, unless that is 0: a file
-// grows by them much sooner than by many messages.
+// admitLong stores messages whose lines have so many bytes, at least.
 func admitLong(t *testing.T, s *Store, now time.Time, from, n, bytes int) {
 	t.Helper()
-	long := make([]byte, bytes)
 	for i := 0; i < n; i += 1000 {
 		lines := make([]queue.Submission, min(1000, n-i))
 		for k := range lines {
-			lines[k] = submission(t, from+i+k, 100)
-			if bytes > 0 {
-				lines[k].Message.Line = long
-			}
+			lines[k] = longSubmission(t, from+i+k, 100, bytes)
 		}
 		if _, err := s.Admit(t.Context(), queue.AdmitRequest{Now: now, Lines: lines}); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func open(_ testing.TB, o storetest.Options) storetest.Harness {
 	}
 }
 
-func init() { storetest.Programs(25) }
+func init() { storetest.Programs(20) }
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 

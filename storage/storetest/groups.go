@@ -23,7 +23,7 @@ import (
 func RunGroups(t *testing.T, model, open Open) {
 	t.Helper()
 	// They are short, and few of them meet two calls that depend on each other.
-	const often = 4
+	const often = 5
 	for range often {
 		runGroups(t, model, open)
 	}

@@ -46,7 +46,7 @@ func flipped(t *testing.T, m *machine, fn func(bucket, key []byte, at int)) {
 		for _, key := range keys {
 			sound := bytes.Clone(b.Get(key))
 			values++
-			for at := values % 7; at < len(sound); at += 1 + len(sound)/13 {
+			for at := values % 7; at < len(sound); at += 1 + len(sound)/5 {
 				bad := bytes.Clone(sound)
 				bad[at] ^= 1 << (at % 8)
 				put(t, b, key, bad)
