@@ -225,7 +225,8 @@ route "ROUTE_REVIEW" {
 #   authorization_env  = ""
 # }
 
-# What the daemon says on stderr.
+# What the daemon says on stderr. If what reads it stops reading, the work goes on without: then
+# entries are left out, and an entry at their place says how many.
 log {
   # "trace", "debug", "info", "warn" or "error".
   level = "info"

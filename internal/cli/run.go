@@ -33,7 +33,7 @@ const (
 // Run runs one command and returns its exit status. stop ends it (serve drains),
 // hurry ends a drain at once.
 func Run(stop, hurry context.Context, p Process) int {
-	e := &env{Process: p, hurry: hurry}
+	e := &env{Process: p, hurry: hurry, said: p.Stderr}
 	return e.report(e.run(stop))
 }
 
@@ -41,9 +41,10 @@ func Run(stop, hurry context.Context, p Process) int {
 type env struct {
 	Process
 	hurry    context.Context
-	aim      aim  // whom the command line names
-	dashes   bool // "--" stands on the command line
-	trailing int  // how many words stand after it
+	said     io.Writer // where the error goes that ends the command
+	aim      aim       // whom the command line names
+	dashes   bool      // "--" stands on the command line
+	trailing int       // how many words stand after it
 }
 
 func (e *env) run(stop context.Context) error {
@@ -202,7 +203,7 @@ func (e *env) report(err error) int {
 	if errors.As(err, &c) && !strings.Contains(text, c.Code()) {
 		text += " (" + c.Code() + ")"
 	}
-	printError(e.Stderr, text, e.aim.at(hintOf(err)))
+	printError(e.said, text, e.aim.at(hintOf(err)))
 	return status
 }
 

@@ -50,7 +50,11 @@ func (e *env) serve(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	log := logger(cfg, e.Stderr)
+	// Whatever reads our stderr may stop reading: it must stop neither the work nor the end.
+	out := newPatientWriter(e.Stderr, leftOut(cfg))
+	e.said = out
+	defer out.flush()
+	log := logger(cfg, out)
 	defer hushLibraries(log)()
 	for _, p := range append(cfg.Warnings(), cfg.CheckHost()...) {
 		log.Warn("configuration", "problem", p.String())

@@ -342,3 +342,63 @@ queue {
 	}
 	s.sound()
 }
+
+// A log that nobody reads, as behind a pipe whose other end hangs, stops neither the work
+// nor the end.
+func TestLogThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `
+route "AUTO_RESOLVE" { handler = "false" }
+handler "exec" "false" { command = ["/bin/false"] }
+queue { max_attempts = 1 }
+`)
+	hung, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	if _, err := unix.FcntlInt(log.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(s.binary, "--config", s.path("config.hcl"), "serve")
+	cmd.Dir, cmd.Stderr = s.dir, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = log.Close() // the process has its own
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the state says how it ended
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	eventually(t, "it serves", func() bool {
+		c, err := net.Dial("unix", s.enqueueSocket())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	var lines strings.Builder
+	const n = 60 // each is a line of the log
+	for i := range n {
+		fmt.Fprintln(&lines, exceptionLine(fmt.Sprint("K", i), fmt.Sprint("k", i), `,"route":"AUTO_RESOLVE"`))
+	}
+	s.sendAll(lines.String())
+	eventually(t, "all is worked off", func() bool { return s.counts().Dead == n })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	if status := cmd.ProcessState.ExitCode(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	s.sound()
+}
