@@ -259,7 +259,7 @@ func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 	if found, err := copied.Found(); err != nil {
 		file.Why = err.Error()
 	} else {
-		file.Opened, file.Clean, file.Format = true, found.Clean, found.Format
+		file.Opened, file.Clean, file.Format, file.Fallback = true, found.Clean, found.Format, found.Fallback
 		file.Older = found.Format < storage.FormatVersion
 		file.Origin, file.Marked = found.Refused, errors.Is(found.Refused, storage.ErrArchive)
 		if file.Marked && f.Mode == doctor.Stopped {

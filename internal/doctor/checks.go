@@ -31,6 +31,7 @@ var checks = []check{
 
 	{"file.open", "the file can be opened", fileOpen},
 	{"file.format", "the file is of this version's format", fileFormat},
+	{"file.commit", "the file stands at its newest commit", newestCommit},
 	{"file.stop", "the last stop was in order", fileStop},
 	{"file.witness", "the file is as new as its witness", witness},
 	{"file.manifest", "an archive is what its manifest says", manifest},

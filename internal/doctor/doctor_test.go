@@ -125,6 +125,8 @@ var cases = []struct {
 		f.File.Opened, f.File.Refused, f.File.Held, f.File.Why = false, errors.New("held by process 7"), true, "held"
 	}, Smell, "held by process 7"},
 	{"file.format", "an older one", Stopped, func(f *Facts) { f.File.Older = true }, Note, "format 1"},
+	{"file.commit", "a copy with a spoilt meta page", Copy, func(f *Facts) { f.File.Fallback = "meta page 1 cannot be used" }, Wrong, "meta page 1"},
+	{"file.commit", "after a loss of power", Stopped, func(f *Facts) { f.File.Fallback = "meta page 1 cannot be used" }, Smell, "meta page 1"},
 	{"file.stop", "killed", Stopped, func(f *Facts) { f.File.Clean = false }, Smell, "did not close"},
 	{"file.stop", "the one before was killed", Running, func(f *Facts) { f.File.Clean = false }, Smell, "before this one"},
 	{"file.witness", "an older file", Stopped, func(f *Facts) { f.File.Origin = errors.New("block 9") }, Wrong, "block 9"},
@@ -229,7 +231,7 @@ func TestExamine_says_what_it_could_not_see(t *testing.T) {
 			t.Errorf("%s: %+v", mode, r.Findings)
 		}
 		for _, name := range r.Checked {
-			if mode == Running && (name == "file.open" || name == "file.format" || name == "file.manifest" || name == "work.answers") {
+			if mode == Running && (name == "file.open" || name == "file.format" || name == "file.commit" || name == "file.manifest" || name == "work.answers") {
 				continue // it runs: that is what they ask
 			}
 			t.Errorf("%s: %s saw nothing and says nothing", mode, name)

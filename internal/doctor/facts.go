@@ -108,6 +108,9 @@ type File struct {
 	Older  bool   // than what this program writes
 	Origin error  // why it would not be taken into service without --restore
 	Marked bool   // Origin: it is marked as a copy
+	// Fallback is what is wrong with the meta pages, so that the newest commit may be
+	// missing; "": nothing.
+	Fallback string
 
 	// Manifest is whether an archive's manifest lies beside it, ManifestErr what they
 	// disagree in, ManifestWhy why that cannot be said.

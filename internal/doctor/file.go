@@ -49,6 +49,19 @@ func fileFormat(f *Facts, s *sheet) {
 	}
 }
 
+// newestCommit says that one of the two pages that name the newest commit is spoilt. A
+// start says so in its log, and asks the witness; a copy has none.
+func newestCommit(f *Facts, s *sheet) {
+	if f.Mode == Running || unopened(f, s) || f.File.Fallback == "" {
+		return // its start has asked the witness, and its commits have written both anew
+	}
+	if f.Mode == Copy {
+		s.find(Wrong, f.File.Path, "compare its head with a witness, breakwater audit verify --witness BLOCK:HEAD, or take another copy", "%s", f.File.Fallback)
+		return
+	}
+	s.find(Smell, f.File.Path, "the next start compares the file with its witness, as file.witness does, and goes on if nothing is missing", "%s", f.File.Fallback)
+}
+
 // fileStop says how the last process ended.
 func fileStop(f *Facts, s *sheet) {
 	if f.Mode == Copy {

@@ -34,6 +34,9 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 		}
 	}
 	if o.Buckets { // else they change while they are counted
+		if fallback := s.file.Report().Fallback; fallback != "" { // a running store has written others since
+			v.Report(queue.Finding{What: fallback})
+		}
 		if err := s.verifyCounters(ctx, v); err != nil {
 			return queue.Verification{}, err
 		}

@@ -1,7 +1,10 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -71,4 +74,55 @@ func TestVerify_a_copy_s_buckets_are_what_its_trail_says(t *testing.T) {
 	wants("the trail says that it is settled", amounts, ages)
 	change(func(b *bolt.Bucket) error { return b.Delete(seqKey(acks[0].Token.Seq)) })
 	wants()
+}
+
+// TestVerify_a_copy_without_one_of_its_meta_pages_may_be_a_commit_old spoils one of the
+// two pages that name the newest commit. If it was the newer one, the file that is left is
+// sound in itself, a commit older, and nobody beside a copy knows better.
+func TestVerify_a_copy_without_one_of_its_meta_pages_may_be_a_commit_old(t *testing.T) {
+	ctx, now := context.Background(), time.Now()
+	path := t.TempDir() + "/breakwater.db"
+	s := openAt(t, path, now)
+	if _, err := s.Admit(ctx, queue.AdmitRequest{Now: now, Lines: []queue.Submission{submission(t, 0, 1)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []int{0, 1, -1} {
+		body := bytes.Clone(whole)
+		if page >= 0 {
+			clear(body[page*os.Getpagesize()+16:][:64]) // behind the page's header
+		}
+		path := t.TempDir() + "/copy.db"
+		if err := os.WriteFile(path, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := OpenCopy(Options{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := c.Verify(ctx, queue.VerifyOptions{Buckets: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := c.Found()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page < 0 {
+			if len(v.Findings) > 0 || found.Fallback != "" {
+				t.Errorf("a whole copy: %+v, %q", v.Findings, found.Fallback)
+			}
+		} else if want := fmt.Sprintf("meta page %d cannot be used", page); len(v.Findings) != 1 || !strings.HasPrefix(v.Findings[0].What, want) || !strings.HasPrefix(found.Fallback, want) {
+			t.Errorf("page %d: %+v, %q", page, v.Findings, found.Fallback)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
