@@ -120,6 +120,9 @@ func explain(err error) error {
 	case errors.Is(err, client.ErrNobody):
 		return &failure{status: exitFailed, err: err,
 			hint: `start it with "breakwater serve", or name its configuration with --config, or its control.sock with --socket; --file reads a copy of its file`}
+	case errors.Is(err, client.ErrSilent):
+		return &failure{status: exitFailed, err: err,
+			hint: "it is stopped (kill -CONT goes on), or the host is out of breath; what was asked for may still be done. kill -9 and a start are safe: what was answered is kept"}
 	case errors.Is(err, client.ErrOtherSocket):
 		return &failure{status: exitUsage, err: err, hint: "this command asks control.sock: give its path with --socket, or leave it out and the configuration has it"}
 	case errors.Is(err, client.ErrNotText):

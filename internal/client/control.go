@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -64,7 +65,10 @@ func NewControlOver(dial func(context.Context) (net.Conn, error)) *Control {
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				c, err := dial(ctx)
-				if err != nil && !errors.Is(err, ErrOtherSocket) {
+				switch {
+				case errors.Is(err, syscall.EAGAIN): // so many wait to be accepted that no more may
+					err = fmt.Errorf("%w: %w", ErrSilent, err)
+				case err != nil && !errors.Is(err, ErrOtherSocket):
 					err = fmt.Errorf("%w: %w", ErrNobody, err)
 				}
 				return c, err
@@ -164,7 +168,8 @@ func mustBeText(name string, v reflect.Value) error {
 }
 
 // send sends a request. Whatever is not a success is a *Problem; the body of what is
-// must be closed.
+// must be closed. A server that does not answer at all is ErrSilent after some seconds,
+// one that takes its time is waited for.
 func (c *Control) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -185,7 +190,7 @@ func (c *Control) send(ctx context.Context, method, path string, query url.Value
 	if body != nil {
 		req.Header.Set("Content-Type", api.JSON)
 	}
-	res, err := c.http.Do(req)
+	res, err := c.doWhileAlive(req)
 	var wrapped *url.Error
 	errors.As(err, &wrapped)
 	switch {
