@@ -138,6 +138,9 @@ func (s *Store) callWitness() (err error) {
 			s.head, err = dbfile.OpenWitness(s.witnessPath(), now)
 		}
 	}
+	if err == nil && s.head.Warning != "" {
+		s.report.Warnings = append(s.report.Warnings, s.head.Warning)
+	}
 	if err == nil && s.report.Restored {
 		err = errors.Join(s.head.Write(now), s.head.Write(now)) // over both slots
 	}

@@ -57,6 +57,8 @@ func noteOf(f *os.File, m Meta) (cleanNote, error) {
 type sideLock struct {
 	f    *os.File
 	last cleanNote // what the last holder left; zero: not a clean stop
+	// warning is for an operator: the file was open to others.
+	warning string
 }
 
 // takeSideLock waits up to timeout for the lock of the store at path, and notes
@@ -82,7 +84,7 @@ func takeSideLock(path string, timeout time.Duration) (*sideLock, error) {
 		}
 		return nil, ioErr(lockPath, "locking", err)
 	}
-	l := &sideLock{f: f, last: readNote(f)}
+	l := &sideLock{f: f, last: readNote(f), warning: tightenOwn(f, lockPath)}
 	if err := l.write("open"); err != nil {
 		f.Close()
 		return nil, ioErr(lockPath, "writing the lock file", err)

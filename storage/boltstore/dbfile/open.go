@@ -88,6 +88,9 @@ func (f *File) lockAndCreate() (err error) {
 	if f.lock, err = takeSideLock(path, f.opts.lockTimeout()); err != nil {
 		return err
 	}
+	if f.lock.warning != "" {
+		f.report.Warnings = append(f.report.Warnings, f.lock.warning)
+	}
 	if err := sweep(path); err != nil {
 		return err
 	}

@@ -200,6 +200,29 @@ func TestModes(t *testing.T) {
 			t.Errorf("warnings: %q", w)
 		}
 	})
+	t.Run("so is what lies beside it", func(t *testing.T) {
+		witness := path + ".head"
+		for _, own := range []string{path + lockSuffix, witness} {
+			if wf, err := OpenWitness(witness, Witness{}); err != nil || wf.Warning != "" || wf.Close() != nil {
+				t.Fatalf("%v, %q", err, wf.Warning)
+			}
+			if err := os.Chmod(own, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			f := mustOpen(t, Options{Path: path})
+			wf, err := OpenWitness(witness, Witness{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantMode(t, own, 0o600)
+			if w := strings.Join(append(f.Report().Warnings, wf.Warning), "\n"); !contains(w, "0666") || !contains(w, own) {
+				t.Errorf("warnings: %q", w)
+			}
+			if err := errors.Join(wf.Close(), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 	t.Run("read-only only warns", func(t *testing.T) {
 		loose()
 		f := mustOpen(t, Options{Path: path, ReadOnly: true})

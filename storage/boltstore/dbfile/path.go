@@ -118,6 +118,21 @@ func openExisting(o Options) (*os.File, error) {
 	return f, nil
 }
 
+// tightenOwn tightens the mode of one of the files beside the store, and returns a line
+// for an operator if that was needed. Of what belongs to somebody else the line says so:
+// the store can be used without it.
+func tightenOwn(f *os.File, path string) (warning string) {
+	st, err := f.Stat()
+	if err != nil || st.Mode().Perm()&^fileMode == 0 {
+		return "" // what cannot be looked at cannot be used either, and says so
+	}
+	what := "tightened to 0600; who could write it before may have"
+	if err := f.Chmod(fileMode); err != nil {
+		what = "open to others, and cannot be tightened: " + err.Error()
+	}
+	return fmt.Sprintf("%q had mode %04o: %s", path, st.Mode().Perm(), what)
+}
+
 // checkOwnership tightens a mode looser than 0600 (not when read-only), and
 // returns a line for everything that an operator should look at.
 func checkOwnership(f *os.File, o Options) (warnings []string, err error) {

@@ -42,6 +42,9 @@ type Witness struct {
 // WitnessFile writes the witness. It has no goroutine and no lock of its own: it
 // belongs to the store's committer, which holds the store's lock.
 type WitnessFile struct {
+	// Warning is for an operator: the file was open to others. "": it was not.
+	Warning string
+
 	f    *os.File
 	turn uint64 // of the newest record
 	buf  []byte // the record that is being made; reused
@@ -72,7 +75,7 @@ func OpenWitness(path string, first Witness) (*WitnessFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &WitnessFile{f: f, turn: turn, buf: make([]byte, 0, slotBytes)}, nil
+	return &WitnessFile{Warning: tightenOwn(f, path), f: f, turn: turn, buf: make([]byte, 0, slotBytes)}, nil
 }
 
 // Write records w with one pwrite of one sector over the older of two slots, and
