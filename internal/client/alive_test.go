@@ -39,7 +39,7 @@ func (a answerer) dial(context.Context) (net.Conn, error) {
 				_, _ = io.Copy(io.Discard, in) // until the other end goes
 				return
 			}
-			time.Sleep(after) // of the bubble's clock
+			<-time.After(after) // of the bubble's clock
 			if _, err := io.WriteString(far, text); err != nil {
 				return
 			}

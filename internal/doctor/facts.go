@@ -108,8 +108,8 @@ type File struct {
 	Older  bool   // than what this program writes
 	Origin error  // why it would not be taken into service without --restore
 	Marked bool   // Origin: it is marked as a copy
-	// Fallback is what is wrong with the meta pages, so that the newest commit may be
-	// missing; "": nothing.
+	// Fallback is what is wrong with a meta page that cannot be used, so that the newest
+	// commit may be missing; "": both can.
 	Fallback string
 
 	// Manifest is whether an archive's manifest lies beside it, ManifestErr what they

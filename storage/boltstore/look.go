@@ -51,8 +51,8 @@ type Found struct {
 	Clean  bool   // whoever wrote it last has closed it in order
 	Format uint32 // the version of its format; FormatVersion is this program's
 
-	// Fallback is what is wrong with the file's meta pages, "" if nothing is: the newest
-	// commit may be missing. See dbfile.Report.
+	// Fallback is what is wrong with a meta page that cannot be used, so that the newest
+	// commit may be missing; "": both can.
 	Fallback string
 
 	// Refused is why Open would not take the file without Restore: ErrRolledBack,
@@ -64,7 +64,10 @@ type Found struct {
 func (s *Store) Found() (f Found, err error) {
 	err = s.view(func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		f.Clean, f.Fallback = s.report.Clean, s.file.Report().Fallback
+		f.Clean = s.report.Clean
+		if r := s.file.Report(); r.MetaFallback {
+			f.Fallback = r.Fallback
+		}
 		f.Format = binary.BigEndian.Uint32(meta.Get(metaFormat)) // identify has seen that it is whole
 		f.Refused = s.judgeOrigin(tx, meta.Get(metaArchive) != nil)
 		if errors.Is(f.Refused, queue.ErrDamaged) {

@@ -34,8 +34,8 @@ func (s *Store) Verify(ctx context.Context, o queue.VerifyOptions) (queue.Verifi
 		}
 	}
 	if o.Buckets { // else they change while they are counted
-		if fallback := s.file.Report().Fallback; fallback != "" { // a running store has written others since
-			v.Report(queue.Finding{What: fallback})
+		if r := s.file.Report(); r.MetaFallback { // a running store has written others since
+			v.Report(queue.Finding{What: r.Fallback})
 		}
 		if err := s.verifyCounters(ctx, v); err != nil {
 			return queue.Verification{}, err
