@@ -74,6 +74,7 @@ func (r *run) sendAll(c *countedConn, w *window, again []pending) {
 	}
 	_ = out.Flush()
 	_ = c.CloseWrite()
+	w.halfClose()
 }
 
 // next returns the next line of the input; none when that has ended, or nothing more is
@@ -111,8 +112,11 @@ type receipt struct {
 // receive reads receipts until the end line.
 func (r *run) receive(c net.Conn, w *window) (end bool, err error) {
 	in := bufio.NewReaderSize(c, 64<<10)
+	silence := r.listen(w)
+	defer silence.end()
 	for {
 		line, err := in.ReadBytes('\n')
+		silence.broken()
 		if err != nil {
 			return false, fmt.Errorf("read receipts: %w", err)
 		}

@@ -68,6 +68,10 @@ type Producer struct {
 	// Waiting is told of each lost or refused connection, and of each rejection
 	// (ErrRejected), after which what is not stored will be sent again.
 	Waiting func(err error, after time.Duration)
+	// Silent is told, from a goroutine of its own, that the server has answered nothing for
+	// that long, while so many lines (0: only the end) wait for it: after 10 to 20 s, then
+	// once a minute. It has no room and makes its producers wait, or it hangs. Send goes on waiting.
+	Silent func(waited time.Duration, lines int)
 	// NoWait has Send end when the server rejects a line, instead of sending it again.
 	NoWait bool
 }

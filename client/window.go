@@ -28,6 +28,7 @@ type window struct {
 	bytes  int
 	queued int64 // bytes of all lines of this connection so far
 	closed bool
+	over   bool          // all is written, and the connection half-closed
 	ended  chan struct{} // closed when closed is set: nothing more is to be sent
 
 	// answered is how many of lines, from the first on, have a receipt that is not their
@@ -111,6 +112,21 @@ func (w *window) refuse(receipt []byte, rejected bool) bool {
 		p.refusal = bytes.Clone(receipt)
 	}
 	return true
+}
+
+// halfClose notes that all is written.
+func (w *window) halfClose() {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	w.over = true
+}
+
+// waits reports whether the server owes an answer, and for how many lines: it does if
+// there are any, or if it was told that there are no more.
+func (w *window) waits() (lines int, owed bool) {
+	w.room.L.Lock()
+	defer w.room.L.Unlock()
+	return len(w.lines), len(w.lines) > 0 || w.over
 }
 
 // close says that nothing more is to be sent. It may be called more than once.

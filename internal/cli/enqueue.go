@@ -31,7 +31,9 @@ A line that is rejected, since breakwater stops, is full (with on_saturated =
 behind it before it is stored: the order of the input is kept. It counts once, as
 what became of it at last. With --no-wait the first one ends the command. Where
 nobody listens from the start it gives up after some 6 seconds; later, when some 76
-have stored nothing. Then it says from which line of which file to go on.
+have stored nothing. Then it says from which line of which file to go on. A full queue
+makes its producers wait as long as it takes: where nothing is answered for a while,
+stderr says so.
 
 A last line without a line end counts if it is one complete object. Else it is cut
 off: it is not sent, counts as rejected, and is named.
@@ -68,7 +70,7 @@ func (e *env) enqueue(c *ucli.Context) (err error) {
 	if err != nil {
 		return nothingSent(err)
 	}
-	p := &client.Producer{Path: path, Waiting: e.saysWaiting(), NoWait: c.Bool("no-wait")}
+	p := &client.Producer{Path: path, Waiting: e.saysWaiting(), Silent: e.saySilent, NoWait: c.Bool("no-wait")}
 	if name := c.String("receipts"); c.IsSet("receipts") {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -173,6 +175,13 @@ func (e *env) bar(size int64) *progressbar.ProgressBar {
 // sayWaiting tells a person that the connection is being tried again.
 func (e *env) sayWaiting(err error, after time.Duration) {
 	_, _ = fmt.Fprintf(e.Stderr, "breakwater: connecting again in %s: %s\n", after, oneLine(err.Error())) // nowhere else to say it
+}
+
+// saySilent tells a person that nothing is answered. It is not given up: a queue that is
+// full makes its producers wait as long as it takes.
+func (e *env) saySilent(waited time.Duration, lines int) {
+	_, _ = fmt.Fprintf(e.Stderr, "breakwater: no answer for %s (%d %s): there is no room, or it hangs; %s\n", // nowhere else to say it
+		waited.Round(time.Second), lines, plural(lines, "line waits", "lines wait"), e.aim.at(`"breakwater status" says which`))
 }
 
 // saysWaiting is sayWaiting that does not repeat itself: where a full queue takes a few
