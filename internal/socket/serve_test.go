@@ -43,7 +43,7 @@ func (s *serving) wait(t *testing.T) error {
 	select {
 	case err := <-s.result:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Serve does not return")
 		return nil
 	}

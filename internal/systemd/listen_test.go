@@ -142,7 +142,7 @@ func ask(t *testing.T, path string) string {
 		return ""
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Error(err)
 	}
 	said, err := io.ReadAll(conn)

@@ -31,7 +31,7 @@ func listen(t *testing.T, name string) notifySocket {
 // while; it is on its way before the sender returns, so nothing is waited for.
 func (m notifySocket) next(t *testing.T) string {
 	t.Helper()
-	if err := m.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := m.conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4096)

@@ -211,11 +211,11 @@ func running(pid int) bool {
 // eventually polls what only another process can bring about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-deadline:
-			t.Fatalf("not in 30 s: %s", what)
+			t.Fatalf("not in two minutes: %s", what)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

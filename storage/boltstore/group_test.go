@@ -136,7 +136,7 @@ func (s groupStore) begin(t testing.TB, call func() error) <-chan error {
 	waiting := len(s.operations) + len(s.admissions)
 	done := make(chan error, 1)
 	go func() { done <- call() }()
-	for deadline := time.Now().Add(20 * time.Second); len(s.operations)+len(s.admissions) == waiting; {
+	for deadline := time.Now().Add(2 * time.Minute); len(s.operations)+len(s.admissions) == waiting; {
 		if time.Now().After(deadline) {
 			t.Fatal("the call never came to the committer")
 		}
