@@ -92,13 +92,35 @@ const streamKey = "audit.stream"
 // than evidence that is missing.
 func (c Config) CheckOutputs() (found []Problem) {
 	for _, o := range c.outputs() {
-		if wrong := fileToAppend(o.path, o.key == streamKey); wrong != nil {
+		wrong := fileToAppend(o.path, o.key == streamKey)
+		if wrong == nil {
+			wrong = c.notOfOurs(o)
+		}
+		if wrong != nil {
 			p, _ := c.locate(finding{[]string{o.key}, o.key + " " + wrong.what, wrong.hint}, nil)
 			p.Denied = wrong.denied
 			found = append(found, p)
 		}
 	}
 	return found
+}
+
+// notOfOurs is a file that we do not have already, under another name: what is appended to
+// the store, say, would be the end of it.
+func (c Config) notOfOurs(o ownPath) *complaint {
+	info, err := os.Stat(o.path)
+	if err != nil {
+		return nil // there is none yet, or it is told elsewhere
+	}
+	for _, p := range append(c.filePaths(), ownPath{"the config file", c.origin.file}) {
+		if p.key == o.key || p.path == "" {
+			continue
+		}
+		if other, err := os.Stat(p.path); err == nil && os.SameFile(info, other) {
+			return complain("give each its own", "%s is the same file as %s %s", shownPath(o.path), p.key, shownPath(p.path))
+		}
+	}
+	return nil
 }
 
 // fileToAppend is a file, or a name for one. A checkpoint is not written through a link:

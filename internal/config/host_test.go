@@ -41,6 +41,25 @@ func TestCheckHost(t *testing.T) {
 			mkdir(t, at(h, "var/run"), 0o750)
 			writeFile(t, at(h, "var/breakwater.db"), "")
 		}, nil},
+		{"a stream into the store, by a link to its folder", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			writeFile(t, at(h, "var/breakwater.db"), "")
+			if err := os.Symlink("var", at(h, "link")); err != nil {
+				t.Fatal(err)
+			}
+			h.text += `audit { stream = "link/breakwater.db" }` + "\n"
+		}, []string{`audit.stream "DIR/link/breakwater.db" is the same file as store.bbolt.path "DIR/var/breakwater.db"`}},
+		{"a stream into the lock, by a hard link", func(t *testing.T, h *host) {
+			mkdir(t, at(h, "var"), 0o700)
+			writeFile(t, at(h, "var/breakwater.db"), "")
+			writeFile(t, at(h, "var/breakwater.db.lock"), "")
+			if err := os.Link(at(h, "var/breakwater.db.lock"), at(h, "hard")); err != nil {
+				t.Fatal(err)
+			}
+			h.text += `audit { stream = "hard" }` + "\n"
+		}, []string{`audit.stream "DIR/hard" is the same file as store.bbolt.path "DIR/var/breakwater.db.lock"`}},
+		{"a stream into the configuration", func(_ *testing.T, h *host) { h.text += `audit { stream = "config.hcl" }` + "\n" },
+			[]string{`audit.stream "DIR/config.hcl" is the same file as the config file "DIR/config.hcl"`}},
 		{"a config that everyone can write", func(t *testing.T, h *host) { chmod(t, at(h, "config.hcl"), 0o602) },
 			[]string{"the config file can be written by everyone"}},
 		{"a data_dir without a parent", func(t *testing.T, h *host) { h.text += `data_dir = "a/b"` + "\n" },

@@ -148,6 +148,9 @@ func (c Config) socketPaths() []ownPath {
 // remembers the newest head, adds to the store's path.
 const WitnessSuffix = ".head"
 
+// lockSuffix is what the file adds that says who has the store.
+const lockSuffix = ".lock"
+
 // pathInterlocks: sockets can be bound, and no path is used twice.
 func (c Config) pathInterlocks() []finding {
 	var found []finding
@@ -178,11 +181,12 @@ func (c Config) pathInterlocks() []finding {
 }
 
 // filePaths lists every file and socket that the appliance opens, the store's
-// witness included.
+// witness and lock included.
 func (c Config) filePaths() []ownPath {
 	paths := append([]ownPath{
 		{"store.bbolt.path", c.Store.Path},
 		{"store.bbolt.path", c.Store.Path + WitnessSuffix},
+		{"store.bbolt.path", c.Store.Path + lockSuffix},
 	}, c.socketPaths()...)
 	for _, optional := range []ownPath{
 		{"audit.stream", c.Audit.Stream},
