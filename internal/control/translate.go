@@ -23,8 +23,10 @@ const (
 	refusalHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 	statusPrefix   = "HTTP/1.1 "
 	// expectation is how the answer to an Expect begins that nobody knows; no handler
-	// here gives this status.
-	expectation = statusPrefix + "417 "
+	// here gives this status. A large body goes out in pieces that begin anywhere, and may
+	// repeat what somebody sent; but all bodies here are of JSON or plain text, which has
+	// no carriage return.
+	expectation = statusPrefix + "417 Expectation Failed\r\n"
 )
 
 // Write sends b, or the problem document that says the same.
