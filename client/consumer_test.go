@@ -179,7 +179,7 @@ func TestConsumer(t *testing.T) {
 }
 
 // However long the server was away, a consumer is back before its leases have run out
-// again, and does not hammer on a closed door (B38).
+// again, and does not hammer on a closed door.
 func TestSession_tries_within_a_part_of_its_leases(t *testing.T) {
 	for lease, longest := range map[time.Duration]time.Duration{
 		0: longestRetry, time.Millisecond: firstRetry, 2 * time.Second: 500 * time.Millisecond, time.Minute: longestRetry,

@@ -71,6 +71,7 @@ type Producer struct {
 	// Silent is told, from a goroutine of its own, that the server has answered nothing for
 	// that long, while so many lines (0: only the end) wait for it: after 10 to 20 s, then
 	// once a minute. It has no room and makes its producers wait, or it hangs. Send goes on waiting.
+	// It must not block, nor wait for Send to return.
 	Silent func(waited time.Duration, lines int)
 	// NoWait has Send end when the server rejects a line, instead of sending it again.
 	NoWait bool

@@ -81,6 +81,9 @@ func (c *Consumer) Attach(ctx context.Context) (*Session, error) {
 // wait waits before the next try.
 func (s *Session) wait(ctx context.Context, n int, why error) error {
 	d := s.pause(n)
+	if errors.Is(why, ErrNameInUse) {
+		d = pause(n) // its own former connection holds the name, until the server has noticed
+	}
 	if s.c.Waiting != nil {
 		s.c.Waiting(why, d)
 	}
