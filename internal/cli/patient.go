@@ -18,7 +18,7 @@ const (
 // patientWriter writes entries in the order in which they come, and each before Write
 // returns: what was said before a crash has been said. Only where that does not go on, as
 // with a pipe that nobody reads, does it go on without: then entries wait in a queue, or are
-// left out, until they are taken again. An error of out loses its entry; there is nowhere
+// left out, until all that waits was taken. An error of out loses its entry; there is nowhere
 // to tell.
 type patientWriter struct {
 	out io.Writer
@@ -85,7 +85,7 @@ func (w *patientWriter) write() {
 			w.noteLeft()
 		}
 		if len(w.queue) == 0 {
-			w.writing = false
+			w.writing, w.stuck = false, false
 			return
 		}
 		entry := w.queue[0]
@@ -95,7 +95,6 @@ func (w *patientWriter) write() {
 		w.queue[0], w.queue = nil, w.queue[1:]
 		w.bytes -= len(entry)
 		w.written++
-		w.stuck = false
 		close(w.changed)
 		w.changed = make(chan struct{})
 	}

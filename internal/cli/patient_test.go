@@ -109,6 +109,41 @@ func TestPatientWriter(t *testing.T) {
 	})
 }
 
+// dripping is a reader of the log that takes an entry for each drop.
+type dripping chan struct{}
+
+// Write waits for a drop.
+func (d dripping) Write(b []byte) (int, error) {
+	<-d
+	return len(b), nil
+}
+
+// A reader that takes an entry now and then, while others wait, is waited for once, too.
+func TestPatientWriter_before_a_slow_reader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := make(dripping)
+		w := newPatientWriter(out, func(int) []byte { return nil })
+		began := time.Now()
+		for i := range 20 {
+			for range 2 {
+				if _, err := fmt.Fprintf(w, "entry of round %d\n", i); err != nil {
+					t.Error(err)
+				}
+			}
+			out <- struct{}{}
+			synctest.Wait()
+		}
+		if waited := time.Since(began); waited != logPatience {
+			t.Errorf("it was waited for %v", waited)
+		}
+		close(out) // it takes all
+		synctest.Wait()
+		if _, err := w.Write([]byte("again\n")); err != nil || w.stuck {
+			t.Errorf("stuck: %v, %v", w.stuck, err)
+		}
+	})
+}
+
 // What says that entries were left out is an entry of the log itself.
 func TestLogger_says_what_is_missing(t *testing.T) {
 	for format, want := range map[string]string{"json": `"entries":7`, "text": "entries=7"} {

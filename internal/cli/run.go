@@ -33,7 +33,8 @@ const (
 // Run runs one command and returns its exit status. stop ends it (serve drains),
 // hurry ends a drain at once.
 func Run(stop, hurry context.Context, p Process) int {
-	e := &env{Process: p, hurry: hurry, said: p.Stderr}
+	e := &env{Process: p, hurry: hurry, said: p.Stderr, flush: func() {}}
+	defer e.flush()
 	return e.report(e.run(stop))
 }
 
@@ -42,6 +43,7 @@ type env struct {
 	Process
 	hurry    context.Context
 	said     io.Writer // where the error goes that ends the command
+	flush    func()    // gives what was said a last moment
 	aim      aim       // whom the command line names
 	dashes   bool      // "--" stands on the command line
 	trailing int       // how many words stand after it

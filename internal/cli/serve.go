@@ -52,8 +52,7 @@ func (e *env) serve(c *ucli.Context) error {
 	}
 	// Whatever reads our stderr may stop reading: it must stop neither the work nor the end.
 	out := newPatientWriter(e.Stderr, leftOut(cfg))
-	e.said = out
-	defer out.flush()
+	e.said, e.flush = out, out.flush
 	log := logger(cfg, out)
 	defer hushLibraries(log)()
 	for _, p := range append(cfg.Warnings(), cfg.CheckHost()...) {
