@@ -42,6 +42,7 @@ type auditStream struct {
 	// Of the writer's goroutine.
 	unwritten  []byte    // whole lines
 	torn       bool      // the last line that was written has no end
+	nameless   bool      // the file was removed, and there is none in its place
 	complained time.Time // when failed was told last
 }
 
@@ -82,13 +83,19 @@ func openAppend(path string) (f *os.File, torn bool, err error) {
 	if err != nil {
 		return nil, false, errors.Join(err, f.Close())
 	}
-	if read, err := os.OpenFile(path, os.O_RDONLY|calm, 0); err == nil && info.Size() > 0 {
-		end := make([]byte, 1)
-		_, err = read.ReadAt(end, info.Size()-1)
-		torn = err == nil && end[0] != '\n'
-		_ = read.Close() // nothing was written
+	return f, info.Size() > 0 && lastByte(path, calm, info.Size()) != '\n', nil
+}
+
+// lastByte reads the last byte of a file; a line feed where it cannot.
+func lastByte(path string, flags int, size int64) byte {
+	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
+	if err != nil {
+		return '\n'
 	}
-	return f, torn, nil
+	defer f.Close() // nothing was written
+	end := []byte{'\n'}
+	_, _ = f.ReadAt(end, size-1)
+	return end[0]
 }
 
 // committed queues the records of a commit; it never waits.
@@ -138,6 +145,19 @@ func (s *auditStream) flush() {
 	if len(s.unwritten) == 0 {
 		return
 	}
+	if s.nameless {
+		s.skip(s.unwritten)
+	} else {
+		s.put()
+	}
+	s.unwritten = s.unwritten[:0]
+	if cap(s.unwritten) > 2*streamBuffer {
+		s.unwritten = nil
+	}
+}
+
+// put writes what was gathered, and sees to what was refused of it.
+func (s *auditStream) put() {
 	text := s.unwritten
 	if s.torn {
 		text = append([]byte("\n"), text...)
@@ -149,13 +169,14 @@ func (s *auditStream) flush() {
 	}
 	if err != nil {
 		left := text[max(whole, len(text)-len(s.unwritten)):]
-		s.skipped.Add(uint64(bytes.Count(left, []byte("\n"))))
+		s.skip(left)
 		s.complain(err)
 	}
-	s.unwritten = s.unwritten[:0]
-	if cap(s.unwritten) > 2*streamBuffer {
-		s.unwritten = nil
-	}
+}
+
+// skip counts records that are left out.
+func (s *auditStream) skip(records []byte) {
+	s.skipped.Add(uint64(bytes.Count(records, []byte("\n"))))
 }
 
 // takeBack cuts so many bytes off the end of the stream's file, and says whether they are
@@ -193,9 +214,11 @@ func (s *auditStream) followRename() error {
 	}
 	again, torn, err := openAppend(s.path)
 	if err != nil {
+		st, known := open.Sys().(*syscall.Stat_t)
+		s.nameless = known && st.Nlink == 0 // what is written there is gone with it
 		return err
 	}
-	s.out, s.torn = again, torn
+	s.out, s.torn, s.nameless = again, torn, false
 	return f.Close()
 }
 

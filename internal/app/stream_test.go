@@ -123,6 +123,47 @@ func TestAuditStream_follows_a_rotation(t *testing.T) {
 	}
 }
 
+// A file that was removed, and cannot be made again, takes nothing for anybody: what is
+// left out is counted, and the next file begins where there is one.
+func TestAuditStream_whose_folder_is_gone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "trail")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "trail.ndjson")
+	f, _, err := openAppend(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &auditStream{path: path, out: f, failed: func(error) {}}
+	put := func(records string) {
+		s.unwritten = append(s.unwritten, records...)
+		s.flush()
+		_ = s.followRename() // as write does; its error is told, and tried again
+	}
+	put("a\n")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	put("b\n") // nobody knew yet
+	put("c1\nc2\n")
+	if got := s.skippedRecords(); got != 2 {
+		t.Errorf("%d records were left out, want 2", got)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put("d\n")
+	put("e\n")
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != "e\n" || s.skippedRecords() != 3 {
+		t.Errorf("%q, %v, %d left out", got, err, s.skippedRecords())
+	}
+	if err := s.out.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // stuck is a stream's end that takes nothing until it is let go.
 type stuck struct {
 	bytes.Buffer
