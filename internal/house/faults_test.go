@@ -16,7 +16,7 @@ import (
 )
 
 // TestCrash_long_leases_hold_nobody_up kills the program while its workers hold a
-// hundred exceptions under leases of ten minutes (B39). The next start gives all of
+// hundred exceptions under leases of ten minutes. The next start gives all of
 // them back, and blames only what was running.
 func TestCrash_long_leases_hold_nobody_up(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func (s *site) counts() (st struct{ Ready, Leased, Dead, Done int }) {
 	return st
 }
 
-// TestReplay_interrupted stops a replay of everything in the middle (B48): by a signal
+// TestReplay_interrupted stops a replay of everything in the middle: by a signal
 // to the command, by killing it, and by killing the server under it. Each letter is in
 // one place at every moment, and the next replay goes on where that one ended.
 func TestReplay_interrupted(t *testing.T) {
@@ -135,7 +135,7 @@ func TestReplay_interrupted(t *testing.T) {
 }
 
 // TestStart_memory_does_not_depend_on_the_backlog starts on 40 MB of lines that nobody
-// works on (B50), and looks at them.
+// works on, and looks at them.
 func TestStart_memory_does_not_depend_on_the_backlog(t *testing.T) {
 	t.Parallel()
 	const n, size = 10_000, 4 << 10

@@ -7,7 +7,7 @@ import (
 )
 
 // TestHang_commands_do_not_wait_for_a_process_that_is_stopped asks one that listens and
-// does nothing (B01). It loses nothing by it.
+// does nothing. It loses nothing by it.
 func TestHang_commands_do_not_wait_for_a_process_that_is_stopped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
