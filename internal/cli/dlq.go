@@ -106,7 +106,8 @@ handler rejected or failed too often. DIED is how often it has: more than once m
 that a replay did not help. An asterisk after the seq marks those that were edited.
 
 With --group they are counted by code, field and reason, the largest group first, with
-the first and the last seq and since when the oldest is dead.
+the first and the last seq and since when the oldest is dead. The last line names the
+command that puts those of the largest group back which need no edit before.
 
 With --json each line is a dead letter with the line that was sent; with --group one
 document.`,
@@ -199,7 +200,18 @@ func (e *env) dlqGroups(c *ucli.Context, control *client.Control, l client.Lette
 	if g.Ungrouped > 0 {
 		text = fmt.Appendf(text, "and %s with other reasons\n", number(g.Ungrouped))
 	}
-	return write(e.Stdout, fmt.Appendf(text, "%s in all\n", number(g.Total)))
+	text = fmt.Appendf(text, "%s in all\n", number(g.Total))
+	return write(e.Stdout, append(text, nextText(e.aim.at(nextOfGroups(&g, selectedBy(c))))...))
+}
+
+// selectedBy is what else than a code selects the letters of a command line, as flags.
+func selectedBy(c *ucli.Context) (flags string) {
+	for _, name := range []string{"key", "older-than"} {
+		if c.IsSet(name) {
+			flags += " --" + name + "=" + shellWord(c.String(name))
+		}
+	}
+	return flags
 }
 
 func (e *env) dlqShowCommand() *ucli.Command {

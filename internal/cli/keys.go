@@ -203,6 +203,7 @@ meanwhile may be shown twice, or not at all. "why KEY" says more about one.`,
 func (e *env) keysList(c *ucli.Context, control *client.Control, state string) error {
 	rows := e.listing("PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR")
 	var first *api.Key
+	letters := 0        // keys that are blocked by some
 	n, more := 0, false // one more than the limit is read, to know whether there is
 	for k, err := range control.Keys(c.Context, state, c.Int("limit")+1) {
 		if err != nil {
@@ -213,6 +214,9 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 		}
 		if n++; first == nil {
 			first = &k
+		}
+		if k.State == api.KeyBlocked && k.Letter != nil {
+			letters++
 		}
 		if c.Bool("json") {
 			err = e.printJSON(k)
@@ -233,7 +237,7 @@ func (e *env) keysList(c *ucli.Context, control *client.Control, state string) e
 	if more {
 		text = []byte("and more: leave --limit out\n")
 	}
-	return write(e.Stdout, append(text, nextText(e.aim.at(nextOfKeys(first)))...))
+	return write(e.Stdout, append(text, nextText(e.aim.at(nextOfKeys(first, letters)))...))
 }
 
 // keyName is a key for a column. One that cannot be read is none.

@@ -16,29 +16,61 @@ import (
 // What an operator reads ends with the command to type next, so that the way from "it
 // is late" to the cause and to what mends it needs no manual.
 
-// nextText is that line; "" stays "".
-func nextText(command string) string {
-	if command == "" {
-		return ""
+// nextText is that line, one for each command; "" is none.
+func nextText(commands ...string) (text string) {
+	for _, command := range commands {
+		switch {
+		case command == "":
+			continue
+		case text == "":
+			text = "\n"
+		}
+		text += "next: " + oneLine(command) + "\n"
 	}
-	return "\nnext: " + oneLine(command) + "\n"
+	return text
 }
 
-// nextOfStatus is what to look at first, "" if nothing asks for it.
-func nextOfStatus(st *api.Status) string {
+// nextOfStatus is what to look at first, and what besides; nil if nothing asks for it.
+func nextOfStatus(st *api.Status) []string {
 	if st.Paused != nil {
-		return "breakwater resume"
+		return []string{"breakwater resume"}
 	}
 	if next := nextOfIntake(st); next != "" {
-		return next
+		return []string{next}
+	}
+	var next []string
+	// First what never mends itself: only a person ends a dead letter.
+	if st.BlockedKeys > 0 {
+		next = append(next, nextOfBlocked(st))
 	}
 	// Before a key that waits: of such a route everything does, and no list shows it.
 	if o := stranded(st); o != nil {
-		return "breakwater why " + strconv.FormatUint(o.Seq, 10)
+		next = append(next, "breakwater why "+strconv.FormatUint(o.Seq, 10))
 	}
+	if next == nil {
+		if rest := nextOfRest(st); rest != "" {
+			next = append(next, rest)
+		}
+	}
+	return next
+}
+
+// nextOfBlocked leads to the keys that wait for a person. Where nothing waits behind
+// their dead letters, the letters are all there is to see.
+func nextOfBlocked(st *api.Status) string {
+	if st.BlockedKeys > 1 && st.HeldKeys == 0 && st.Damaged == 0 {
+		return nextLetters
+	}
+	return "breakwater keys list --blocked"
+}
+
+// nextLetters shows what many dead letters have in common.
+const nextLetters = "breakwater dlq list --group"
+
+// nextOfRest is what to look at where no key is blocked and every route has somebody;
+// "" if nothing asks for it.
+func nextOfRest(st *api.Status) string {
 	switch {
-	case st.BlockedKeys > 0:
-		return "breakwater keys list --blocked"
 	case st.OperatorHolds > 0, st.HeldKeys > 0:
 		return "breakwater keys list --held"
 	case st.Dead > 0:
@@ -65,7 +97,7 @@ func nextOfIntake(st *api.Status) string {
 	case queue.FullDisk, queue.FullStore, queue.FullLedger:
 		return "breakwater doctor"
 	case queue.FullDeadLetters:
-		return "breakwater dlq list --group"
+		return nextLetters
 	}
 	return ""
 }
@@ -96,8 +128,12 @@ func oldestOf(st *api.Status, of func(route string) bool) (oldest *api.Oldest) {
 // lateAfter is how old a claimable exception is before it is worth a question.
 const lateAfter = time.Minute
 
-// nextOfKeys is the question about the first key of a list.
-func nextOfKeys(first *api.Key) string {
+// nextOfKeys is the question about the first key of a list, in which dead letters block
+// so many keys: about several it is what their letters have in common.
+func nextOfKeys(first *api.Key, blocked int) string {
+	if blocked > 1 && first.Letter != nil && first.Damaged == 0 {
+		return nextLetters
+	}
 	if first == nil || first.Key == "" {
 		return ""
 	}
@@ -174,6 +210,22 @@ func nextOfLetter(c *api.Cause, seq string) string {
 		return fmt.Sprintf("breakwater dlq edit %s, then breakwater dlq replay %s; or breakwater dlq discard %s --reason WHY", seq, seq, seq)
 	}
 	return fmt.Sprintf("mend the cause, then breakwater dlq replay %s; or settle it by hand and breakwater dlq discard %s --reason WHY", seq, seq)
+}
+
+// nextOfGroups is what puts back the most of what somebody selected that can go back as
+// it is, else one that cannot.
+func nextOfGroups(g *api.LetterGroups, selected string) string {
+	for i := range g.Items {
+		switch code := g.Items[i].Code; queue.Code(code) {
+		case queue.CodePoison, queue.CodeConflict: // an edit comes first
+		default:
+			return "mend the cause, then breakwater dlq replay --code " + code + selected + " --dry-run"
+		}
+	}
+	if len(g.Items) == 0 {
+		return ""
+	}
+	return "breakwater dlq show " + strconv.FormatUint(g.Items[0].FirstSeq, 10)
 }
 
 // shellWord is a text as a word for a shell: as it is where that is safe, else in

@@ -39,7 +39,7 @@ func TestNext(t *testing.T) {
 	nobody := []api.Route{{Route: "AUTO_RESOLVE", InProcess: true}, {Route: "ROUTE_REVIEW"}}
 	for _, c := range []struct {
 		st   api.Status
-		want string
+		want string // of two lines, with a "|" between
 	}{
 		{api.Status{}, ""},
 		{api.Status{Oldest: late[:1]}, ""},
@@ -61,7 +61,12 @@ func TestNext(t *testing.T) {
 		{api.Status{Oldest: late, Dead: 1, OperatorHolds: 1, BlockedKeys: 1}, "breakwater keys list --blocked"},
 		{api.Status{BlockedKeys: 1, Paused: &api.Pause{}}, "breakwater resume"},
 		{api.Status{Oldest: two, Routes: nobody}, "breakwater why 9"},
-		{api.Status{Oldest: two, Routes: nobody, BlockedKeys: 1, HeldKeys: 1}, "breakwater why 9"},
+		{api.Status{Oldest: two, Routes: nobody, BlockedKeys: 1, HeldKeys: 1}, "breakwater keys list --blocked|breakwater why 9"},
+		{api.Status{Oldest: two, Routes: nobody, BlockedKeys: 153, HeldKeys: 153}, "breakwater keys list --blocked|breakwater why 9"},
+		{api.Status{BlockedKeys: 5000}, "breakwater dlq list --group"}, // nothing is open behind them
+		{api.Status{BlockedKeys: 5000, Damaged: 1}, "breakwater keys list --blocked"},
+		{api.Status{BlockedKeys: 1}, "breakwater keys list --blocked"},
+		{api.Status{Oldest: two, Routes: nobody, HeldKeys: 1, Dead: 1}, "breakwater why 9"},
 		{api.Status{Oldest: two, Routes: nobody, Paused: &api.Pause{}}, "breakwater resume"},
 		{api.Status{Oldest: two, Routes: nobody, Draining: true}, ""},
 		{api.Status{Oldest: two[:1], Routes: nobody}, ""}, // nothing of that route waits
@@ -69,7 +74,7 @@ func TestNext(t *testing.T) {
 		{api.Status{Oldest: two, Routes: []api.Route{{Route: "ROUTE_REVIEW", InProcess: true}}}, ""},
 		{api.Status{Oldest: two, Unavailable: []api.Outage{{Route: "ROUTE_REVIEW"}}}, "breakwater why 9"},
 	} {
-		if got := nextOfStatus(&c.st); got != c.want {
+		if got := strings.Join(nextOfStatus(&c.st), "|"); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.st, got, c.want)
 		}
 	}
@@ -77,15 +82,68 @@ func TestNext(t *testing.T) {
 		"ACME": "breakwater why ACME", "a b": "breakwater why 'a b'", "17": "breakwater why --partition 17", "017": "breakwater why 017",
 		"-x": "breakwater why -- -x", "": "",
 	} {
-		if got := nextOfKeys(&api.Key{Key: key}); got != want {
+		if got := nextOfKeys(&api.Key{Key: key}, 0); got != want {
 			t.Errorf("%q: %q, want %q", key, got, want)
 		}
 	}
-	if got := nextOfKeys(&api.Key{Key: "a\x00", Seq: 3}); got != "breakwater why 3" {
+	if got := nextOfKeys(&api.Key{Key: "a\x00", Seq: 3}, 1); got != "breakwater why 3" {
 		t.Errorf("a key that cannot be typed: %q", got)
 	}
-	if got := nextOfKeys(nil); got != "" {
+	if got := nextOfKeys(nil, 0); got != "" {
 		t.Errorf("no key: %q", got)
+	}
+}
+
+// TestNext_many: where dead letters block many keys, the way to what mends them is by
+// what the letters have in common.
+func TestNext_many(t *testing.T) {
+	for _, c := range []struct {
+		first   api.Key
+		blocked int
+		want    string
+	}{
+		{api.Key{Key: "A", Letter: &api.KeyLetter{}}, 1, "breakwater why A"},
+		{api.Key{Key: "A", Letter: &api.KeyLetter{}}, 2, "breakwater dlq list --group"},
+		{api.Key{Key: "A", Letter: &api.KeyLetter{}, Damaged: 3}, 2, "breakwater why A"},
+		{api.Key{Key: "A", Damaged: 3}, 2, "breakwater why A"},
+	} {
+		if got := nextOfKeys(&c.first, c.blocked); got != c.want {
+			t.Errorf("%+v, %d blocked: %q, want %q", c.first, c.blocked, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		groups   []api.LetterGroup
+		selected string
+		want     string
+	}{
+		{nil, "", ""},
+		{[]api.LetterGroup{{Code: "REJECTED"}, {Code: "ATTEMPTS_EXHAUSTED"}}, "", "mend the cause, then breakwater dlq replay --code REJECTED --dry-run"},
+		{[]api.LetterGroup{{Code: "REJECTED"}}, " --key=A", "mend the cause, then breakwater dlq replay --code REJECTED --key=A --dry-run"},
+		{[]api.LetterGroup{{Code: "POISON_MESSAGE", FirstSeq: 3}, {Code: "REJECTED"}}, "", "mend the cause, then breakwater dlq replay --code REJECTED --dry-run"},
+		{[]api.LetterGroup{{Code: "POISON_MESSAGE", FirstSeq: 3}, {Code: "IDEMPOTENCY_CONFLICT", FirstSeq: 1}}, "", "breakwater dlq show 3"},
+	} {
+		if got := nextOfGroups(&api.LetterGroups{Items: c.groups}, c.selected); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.groups, got, c.want)
+		}
+	}
+}
+
+// TestKeysText: a key that a dead letter blocks is not an open one that waits, where
+// nothing is open behind the letter.
+func TestKeysText(t *testing.T) {
+	for _, c := range []struct {
+		st   api.Status
+		want string
+	}{
+		{api.Status{OpenKeys: 1, HeldKeys: 1, BlockedKeys: 1}, "1 of 1 open key waits; 1 blocked by dead letters"},
+		{api.Status{OpenKeys: 200, HeldKeys: 160, BlockedKeys: 153}, "160 of 200 open keys wait; 153 blocked by dead letters"},
+		{api.Status{BlockedKeys: 5000}, "0 of 0 open keys wait; 5,000 blocked by dead letters, with nothing open behind them"},
+		{api.Status{OpenKeys: 3, BlockedKeys: 1}, "0 of 3 open keys wait; 1 blocked by dead letters, with nothing open behind it"},
+		{api.Status{OpenKeys: 20, HeldKeys: 10, BlockedKeys: 50}, "10 of 20 open keys wait; 50 blocked by dead letters, at least 40 of them with nothing open"},
+	} {
+		if got := keysText(&c.st); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
 

@@ -19,8 +19,10 @@ for, what is at risk per currency and how old it is, the oldest claimable except
 each route (its age is the lag), a pause and who ordered it, what new lines meet, who
 works on the routes, what happened in the last minute, the size of the file, the head
 of the trail, and how far the trail is signed, if it is. The last line names the
-command to look further with, if anything asks for it: on a route that nobody works on,
-since no consumer is attached or its handler cannot be had, "why" of its oldest exception.
+command to look further with, if anything asks for it: keys that dead letters block
+come first, since only a person ends that; of a route that nobody works on, since no
+consumer is attached or its handler cannot be had, "why" of its oldest exception. Where
+both are there, it is two lines.
 
 "ready" wait for a worker or consumer, "scheduled" for their time, "in flight" are
 leased, "held" wait because their key does: for a retry, an operator, or a dead
@@ -46,10 +48,19 @@ edit or replay makes it younger.`,
 				case c.Bool("json"):
 					return e.printJSON(st)
 				}
-				return write(e.Stdout, append(statusText(&st), nextText(e.aim.at(nextOfStatus(&st)))...))
+				return write(e.Stdout, append(statusText(&st), e.nextOf(&st)...))
 			})
 		},
 	}
+}
+
+// nextOf is the end of a status: what to type next.
+func (e *env) nextOf(st *api.Status) string {
+	next := nextOfStatus(st)
+	for i := range next {
+		next[i] = e.aim.at(next[i])
+	}
+	return nextText(next...)
 }
 
 // statusText is the status for people.
@@ -104,6 +115,14 @@ func keysText(st *api.Status) string {
 	text := fmt.Sprintf("%s of %s open %s", number(st.HeldKeys), number(st.OpenKeys), plural(st.OpenKeys, "key waits", "keys wait"))
 	if st.BlockedKeys > 0 {
 		text += fmt.Sprintf("; %s blocked by dead letters", number(st.BlockedKeys))
+	}
+	// Of the blocked keys no more than those that wait have anything open.
+	switch idle := st.BlockedKeys - st.HeldKeys; {
+	case idle <= 0:
+	case st.HeldKeys == 0:
+		text += fmt.Sprintf(", with nothing open behind %s", plural(idle, "it", "them"))
+	default:
+		text += fmt.Sprintf(", at least %s of them with nothing open", number(idle))
 	}
 	if st.OperatorHolds > 0 {
 		text += fmt.Sprintf("; %s held by operators", number(st.OperatorHolds))

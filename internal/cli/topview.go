@@ -72,9 +72,12 @@ func (v *topView) lines(height int) []topLine {
 		return out
 	}
 	out = append(out, v.summary()...)
-	foot := []topLine{}
-	if next := nextOfStatus(v.status); next != "" {
-		foot = append(foot, topLine{}, topLine{oneLine("next: " + v.aim.at(next)), toneHead})
+	var foot []topLine
+	for i, next := range nextOfStatus(v.status) {
+		if i == 0 {
+			foot = append(foot, topLine{})
+		}
+		foot = append(foot, topLine{oneLine("next: " + v.aim.at(next)), toneHead})
 	}
 	if room := height - len(out) - len(foot) - 2; height == 0 || room > 0 {
 		out = append(out, v.keyLines(room)...)
