@@ -52,7 +52,7 @@ demo: build ## a close in miniature: enqueue, consume, a crash, an audit
 
 .PHONY: test
 test: ## every test, under the race detector where that is possible
-	$(GO) test $(RACE) -timeout 10m $(PKG)
+	$(GO) test $(RACE) -timeout 15m $(PKG)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for $(FUZZTIME) each
