@@ -16,7 +16,7 @@ type Delivery struct {
 	FailedAttempts int             `json:"failed_attempts"` // retries so far
 	Redelivered    bool            `json:"redelivered"`     // somebody has worked on it before and given no answer: its effect may exist
 	AcceptedAt     time.Time       `json:"accepted_at"`
-	Deadline       time.Time       `json:"deadline"` // of the lease
+	Deadline       time.Time       `json:"deadline"` // of the lease; by the monotonic clock, whatever is done to the other
 	TraceID        string          `json:"trace_id"`
 	IdempotencyKey string          `json:"idempotency_key"` // which unit of work it is
 	PartitionKey   string          `json:"partition_key"`

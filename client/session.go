@@ -257,13 +257,14 @@ func (s *Session) hear(l *link, line []byte) (e Event, tell bool, err error) {
 	if err := json.Unmarshal(line, &h); err != nil {
 		return e, false, fmt.Errorf("a line of the server that is not JSON: %.80q", line)
 	}
-	e = Event{Kind: Kind(h.Event), Lease: h.Lease, Deadline: h.Deadline, Code: h.Code, Error: h.Error}
+	e = Event{Kind: Kind(h.Event), Lease: h.Lease, Deadline: steady(h.Deadline, time.Now()), Code: h.Code, Error: h.Error}
 	switch e.Kind {
 	case Delivered:
 		d := new(Delivery)
 		if err := json.Unmarshal(line, d); err != nil {
 			return e, false, fmt.Errorf("a delivery that cannot be read: %w", err)
 		}
+		d.Deadline = e.Deadline
 		e.Delivery, e.Line = d, bytes.Clone(line)
 		return e, s.isNew(d), nil
 	case LeaseEnding, Draining:
@@ -272,6 +273,15 @@ func (s *Session) hear(l *link, line []byte) (e Event, tell bool, err error) {
 		return s.confirm(l, e)
 	}
 	return e, false, nil // of a later version
+}
+
+// steady is a time that the server named now, as one that no later step of the clock moves:
+// leases run by the time that passes. It is of the zone of now: another would take that away.
+func steady(t, now time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return now.Add(t.Sub(now))
 }
 
 // isNew reports whether a lease was not handed to the caller yet. After a lost
