@@ -20,7 +20,7 @@ type Options struct {
 	Backend string // "": Bbolt
 	Path    string // of the store's file
 
-	// Restore takes a copy, or a file older than its witness, into service.
+	// Restore takes a copy, or a file older than its witness, into service. It makes none.
 	Restore bool
 	// Vouch is asked before a copy is taken into service; its error refuses it.
 	Vouch func() error

@@ -248,6 +248,9 @@ func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 	copied, err := app.OpenCopy(ctx, file.Path, e.Version, progress)
 	end()
 	if err != nil {
+		if gone := storage.Look(file.Path).Lost; f.Mode == doctor.Stopped && gone != nil {
+			err = gone // in the words of a start
+		}
 		refuse(file, err)
 		f.StatusWhy = "the file is not open, see file.open"
 		f.FutureWhy = f.StatusWhy

@@ -25,7 +25,8 @@ What was answered "accepted" is on disk in any case, also after kill -9.
 A store that is damaged, locked, empty or of another program is refused and left
 as it is. A file older than its witness (<store>.head), or one that is marked as a
 copy, is refused without --restore, which records RESTORED, voids all leases and
-starts paused: "breakwater resume" lets the work go on.`,
+starts paused: "breakwater resume" lets the work go on. Where there is a witness and
+no store, none is made, with or without --restore.`,
 			[]string{
 				"0  the drain was clean", "1  the store or a socket could not be had, or a commit failed",
 				status2, "5  the drain was cut off; what was left is put back",

@@ -27,6 +27,10 @@ type Sight struct {
 	Witness    *queue.Head // what <store>.head has seen; nil: there is none, or WitnessErr
 	Origin     string      // of which store
 	WitnessErr error
+
+	// Lost is why Open would make no store although there is none: its witness is there
+	// (ErrRolledBack). nil: it would, or there is one.
+	Lost error
 }
 
 // Look looks at the file at path, which need not be there yet. It takes no lock,
@@ -43,6 +47,7 @@ func Look(path string) (s Sight) {
 	if s.WitnessErr = err; found {
 		s.Witness, s.Origin = &queue.Head{Block: w.Block, Hash: w.Head}, queue.Origin(w.StoreID)
 	}
+	s.Lost = lost(path)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,4 +81,52 @@ func TestFound(t *testing.T) {
 	if f := found(); f.Refused != nil { // as Open, which makes it anew
 		t.Errorf("with a witness that is torn: %+v", f)
 	}
+}
+
+// TestOpen_a_lost_file: where a witness lies and no store no store is made, with Restore
+// neither, and whoever looks from outside is told the same.
+func TestOpen_a_lost_file(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "breakwater.db")
+	if s := Look(path); s.Lost != nil {
+		t.Fatalf("before the first start: %v", s.Lost)
+	}
+	if _, err := Open(Options{Path: path, Restore: true}); !errors.Is(err, dbfile.ErrAbsent) {
+		t.Errorf("nothing was ever there, and is restored: %v", err)
+	}
+	s, err := Open(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := Look(path); s.Lost != nil {
+		t.Errorf("the file is there: %v", s.Lost)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string) {
+		for _, restore := range []bool{false, true} {
+			s, err := Open(Options{Path: path, Restore: restore})
+			var f *dbfile.FileError
+			if !errors.As(err, &f) || f.Kind != dbfile.ErrRolledBack || !strings.Contains(f.Hint, dbfile.WitnessSuffix) {
+				t.Errorf("%s, restore %v: %v", when, restore, err)
+			}
+			if seen := Look(path).Lost; seen == nil || f != nil && seen.Error() != f.Error() {
+				t.Errorf("%s, from outside: %v", when, seen)
+			}
+			if err == nil {
+				_ = s.Close()
+			}
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a file was made: %v", when, err)
+		}
+	}
+	refused("its witness is there")
+	if err := os.WriteFile(path+dbfile.WitnessSuffix, []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("its witness is torn")
 }

@@ -79,17 +79,47 @@ func (s *Store) judgeOrigin(tx *bolt.Tx, archive bool) error {
 	return s.compareWitness(tx, count.head, queue.Head{Block: w.Block, Hash: w.Head})
 }
 
-// refuseLost refuses to make a new file where a witness has seen another, which was
-// removed, or lies on a disk that is not mounted. With Restore an empty store begins.
+// refuseLost refuses to make a new file where there was one: an empty store knows no
+// key of what was done, and everything that is sent again would be done again. Restore
+// takes a file that is there, so it makes none either.
 func refuseLost(o *Options) error {
-	if _, err := os.Lstat(o.Path); o.readOnly || o.Restore || !errors.Is(err, fs.ErrNotExist) {
+	if o.readOnly {
 		return nil
 	}
-	w, found, err := dbfile.ReadWitness(o.Path + dbfile.WitnessSuffix)
-	if err != nil || !found {
-		return nil // what cannot be read says nothing
+	if err := lost(o.Path); err != nil || !o.Restore {
+		return err
 	}
-	return dbfile.Fault(dbfile.ErrRolledBack, o.Path, fmt.Errorf("there is no such file, and the witness has seen block %d of it", w.Block))
+	if _, err := os.Lstat(o.Path); errors.Is(err, fs.ErrNotExist) {
+		f := dbfile.Fault(dbfile.ErrAbsent, o.Path, errors.New("there is nothing to restore"))
+		f.Hint = "put the archive in its place, then start with --restore; a new, empty store is made without it"
+		return f
+	}
+	return nil
+}
+
+// lost is why no new file may be made at path: there is none, but its witness, whose
+// store was removed, or lies on a disk that is not mounted. nil: it may, or there is one.
+func lost(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	witness := path + dbfile.WitnessSuffix
+	w, found, err := dbfile.ReadWitness(witness)
+	var what error
+	switch {
+	case errors.Is(err, dbfile.ErrWitness): // somebody's, of whatever block
+		what = errors.New("there is no such file, but a witness of it, which cannot be read")
+	case err != nil:
+		return err
+	case !found:
+		return nil
+	default:
+		what = fmt.Errorf("there is no such file, and the witness has seen block %d of it", w.Block)
+	}
+	f := dbfile.Fault(dbfile.ErrRolledBack, path, what)
+	f.Hint = fmt.Sprintf("see that its disk is mounted, and put the file back, or the newest archive, which \"breakwater serve --restore\" takes; "+
+		"only if everything that was ever done may be forgotten and done again, move %q away, and a new, empty store is made", witness)
+	return f
 }
 
 // rolledBack says how the file differs from what its witness has seen.

@@ -27,7 +27,7 @@ type Options struct {
 	// Path is the file; its folder is made if it is absent.
 	Path string
 	// Restore takes a copy, or a file older than its witness, into
-	// service. Without it both are refused.
+	// service. Without it both are refused. It makes no file.
 	Restore bool
 	// Gentle opens a copy without getting in the way of a store on the same disk.
 	Gentle bool

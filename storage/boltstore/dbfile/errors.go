@@ -147,7 +147,9 @@ func defaultHint(k Kind) string {
 		return "make room; nothing was left behind"
 	case ErrIO:
 		return "look at the path and its folder, and for errors of the disk at the kernel's log (dmesg)"
-	case ErrRolledBack, ErrCopy:
+	case ErrRolledBack:
+		return "see that the right disk is mounted, and put back the file that was here last; only if this one is meant, run \"breakwater serve --restore\": it voids all leases, starts paused, and what was done since is handed out again"
+	case ErrCopy:
 		return "if that is meant, run \"breakwater serve --restore\": it voids all leases and starts paused"
 	case ErrGone:
 		return "do not move, replace or copy over the file of a running store; restart to see what is there now"
