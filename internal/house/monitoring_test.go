@@ -195,13 +195,14 @@ func TestMonitoring_alerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	operating := manual(t)
-	all, seen := scrapeAll(t), map[string]bool{}
+	all, seen, heldPages := scrapeAll(t), map[string]bool{}, false
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			if seen[r.Alert] || !strings.HasPrefix(r.Alert, "Breakwater") {
 				t.Errorf("%s: its name is another's, or does not begin with Breakwater", r.Alert)
 			}
 			seen[r.Alert] = true
+			heldPages = heldPages || r.Labels["severity"] == "page" && strings.Contains(r.Expr, `breakwater_exceptions{state="held"}`)
 			for _, wrong := range all.wrongIn(r.Expr) {
 				t.Errorf("%s: %s", r.Alert, wrong)
 			}
@@ -222,6 +223,9 @@ func TestMonitoring_alerts(t *testing.T) {
 				t.Errorf("%s: the manual does not say what to do", r.Alert)
 			}
 		}
+	}
+	if !heldPages {
+		t.Error("nobody is paged where all waits behind dead letters: nothing is claimable then, and the other pages look at what is")
 	}
 	if len(seen) < 15 {
 		t.Errorf("only %d alerts were found", len(seen))
