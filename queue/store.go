@@ -37,7 +37,8 @@ type Store interface {
 	// Admit stores new messages and quarantined lines, answers duplicates, and
 	// keeps conflicts as dead letters. After the first line that a limit refuses,
 	// every later line of the request that would be stored is refused too: taking
-	// it would overtake.
+	// it would overtake. A line whose idempotency key may be in a part of the ledger
+	// that is damaged is refused, STORAGE_UNAVAILABLE, and no other with it.
 	Admit(ctx context.Context, r AdmitRequest) (AdmitResult, error)
 
 	// Claim leases messages to owners: at most Max each, at most PerKey of a key,
@@ -250,6 +251,7 @@ type StoreStatus struct {
 	ArchivedAt                     time.Time
 	Origin                         string // which store this is; see Origin
 	Damaged                        int64  // messages that could not be read back so far; each holds its key
+	DamagedSegments                int64  // of the ledger, with a block that could not be read so far: keys that may be there are in doubt
 	FileBytes, FreeBytes           int64  // the store's file, and the free share inside it
 	DiskFree                       int64  // free on its disk; -1: not known
 	Paused                         *Pause

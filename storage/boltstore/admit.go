@@ -131,21 +131,30 @@ type admission struct {
 	full  queue.Saturation // set by the first refusal
 }
 
+// memory is what the ledger has of a line's idempotency key.
+type memory struct {
+	entry ledger.Entry
+	doubt error // nobody can say what it has; see inDoubt
+}
+
 // run answers every line. What can fail is looked up before anything is changed.
 func (a *admission) run(receipts []queue.Receipt) error {
-	known := make([]ledger.Entry, len(a.lines))
+	known := make([]memory, len(a.lines))
 	for i := range a.lines {
 		if a.r.Lines[i].Fault != nil {
 			continue
 		}
 		e, err := a.recall(a.lines[i].entry.Key)
-		if err != nil {
+		if err != nil && !inDoubt(err) {
 			return fmt.Errorf("look up line %d: %w", i+1, err)
 		}
-		known[i] = e
+		known[i] = memory{e, err}
 	}
 	for i := range a.lines {
 		receipt, err := a.line(i, known[i])
+		if inDoubt(err) {
+			receipt, err = unjudged(), nil // nothing was changed by it
+		}
 		if err != nil {
 			return err
 		}
@@ -154,9 +163,19 @@ func (a *admission) run(receipts []queue.Receipt) error {
 	return nil
 }
 
-// line answers one line.
-func (a *admission) line(i int, e ledger.Entry) (queue.Receipt, error) {
-	sub, p := &a.r.Lines[i], &a.lines[i]
+// unjudged is the receipt of a line of which nobody can say whether it is known: stored
+// it might be a second time, and called a duplicate it might be lost. Its neighbours
+// are no concern of it.
+func unjudged() queue.Receipt {
+	return queue.Receipt{
+		Status: queue.Rejected, Code: queue.CodeStorageUnavailable,
+		Error: "not stored: " + doubtText,
+	}
+}
+
+// line answers one line. An error that is inDoubt comes before any change.
+func (a *admission) line(i int, known memory) (queue.Receipt, error) {
+	sub, p, e := &a.r.Lines[i], &a.lines[i], known.entry
 	if sub.Fault != nil {
 		if of, ok, err := a.follow(a.lineName(sub.LineHash)); err != nil || ok {
 			return a.duplicateOf(of, err)
@@ -165,6 +184,8 @@ func (a *admission) line(i int, e ledger.Entry) (queue.Receipt, error) {
 	}
 	if newer, ok := a.pending[p.entry.Key]; ok {
 		e = newer // perhaps accepted by an earlier line of this request
+	} else if known.doubt != nil {
+		return queue.Receipt{}, known.doubt
 	}
 	free := !a.t.taken(e)
 	if !free && e.Fingerprint == p.entry.Fingerprint {
@@ -211,6 +232,9 @@ func (a *admission) duplicate(e ledger.Entry) (queue.Receipt, error) {
 		r.State = queue.Dead
 	default:
 		state, err := a.openState(e.Seq)
+		if errors.Is(err, queue.ErrDamaged) {
+			state, err = queue.Held, nil // what keeps it is that its bytes are damaged
+		}
 		if err != nil {
 			return r, err
 		}

@@ -64,17 +64,25 @@ func (x *txn) follow(name aliasName) (e ledger.Entry, ok bool, err error) {
 		return e, false, nil
 	}
 	if len(b) != aliasSize || b[0] != aliasVersion || binary.BigEndian.Uint32(b[1:]) != aliasSum(name, b[5:]) {
-		return e, false, fmt.Errorf("%w: alias %x does not match its checksum", queue.ErrDamaged, name)
+		return e, false, fmt.Errorf("%w %x does not match its checksum", errAlias, name)
 	}
 	e, err = x.recall(ledger.Key(b[5:21]))
 	return e, x.t.taken(e) && e.Seq == binary.BigEndian.Uint64(b[21:]), err
 }
 
+// errAlias: nobody knows where an alias leads.
+var errAlias = fmt.Errorf("%w: alias", queue.ErrDamaged)
+
 func aliasSum(name aliasName, body []byte) uint32 { return keySum(name[:], body) }
 
-// alias remembers an alias, unless the name leads to another message already.
+// alias remembers an alias, unless the name leads to another message already, or may
+// lead to one: then whoever sends that content is told that nobody knows.
 func (x *txn) alias(name aliasName, to alias) (err error) {
-	if e, ok, err := x.follow(name); err != nil || ok && e.Seq != to.seq {
+	e, ok, err := x.follow(name)
+	switch {
+	case inDoubt(err):
+		return nil
+	case err != nil || ok && e.Seq != to.seq:
 		return err
 	}
 	if x.b.aliases == nil {
@@ -102,9 +110,11 @@ func (x *txn) sweepAliases() error {
 			break
 		}
 		name := aliasName(at)
-		if _, ok, err := x.follow(name); err != nil {
+		_, ok, err := x.follow(name)
+		if err != nil && !inDoubt(err) {
 			return err
-		} else if !ok {
+		}
+		if err == nil && !ok { // one that is in doubt stays
 			over = append(over, name)
 		}
 		at, _ = c.Next()

@@ -199,6 +199,7 @@ func (s *Store) commitGroup(group []*operation) error {
 		return nil
 	}
 	err := s.commitOnce(writes)
+	s.tellDamage()
 	if errors.Is(err, queue.ErrNoRoom) {
 		return s.commitWithoutAdmits(writes, err)
 	}
@@ -270,6 +271,7 @@ func (s *Store) readGroup(group []*operation) error {
 	for _, op := range group {
 		op.done <- guard(func() error { return op.apply(x) })
 	}
+	s.tellDamage()
 	return nil
 }
 

@@ -51,6 +51,10 @@ func (x *txn) edit(a *queue.Action, e *queue.Edit, r *queue.EditResult) error {
 		return nil
 	}
 	of, err := x.ownerBeside(d.seq, &m)
+	if inDoubt(err) {
+		r.Refuse(queue.CodeStorageUnavailable, "", doubtText)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -246,7 +246,11 @@ func (r *replay) admissible(d *deadLetter, m *record, res *queue.ActionResult) (
 		return parsed, before, nil
 	}
 	key := ledger.KeyOf(r.t.secret, parsed.IdempotencyKey)
-	if before, err = r.recall(key); err != nil {
+	if before, err = r.recall(key); inDoubt(err) {
+		res.Code, res.Error = queue.CodeStorageUnavailable, doubtText
+		return parsed, before, nil
+	}
+	if err != nil {
 		return parsed, before, err
 	}
 	of := r.taken[key]

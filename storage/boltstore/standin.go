@@ -184,6 +184,27 @@ func damagedBytes(seq uint64) string {
 // whose bytes are damaged.
 const refuseDamaged = "its stored bytes are damaged: discard it, or restore a copy that has them"
 
+// newDamage lists what is damaged of the ledger and has not been told.
+func (s *Store) newDamage() (texts []string) {
+	for _, err := range s.t.ledger.Damaged() {
+		text := fmt.Sprintf("the ledger: %v; lines whose idempotency key may be there are rejected, all others are stored", err)
+		if !s.told[text] {
+			s.told[text] = true
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// tellDamage tells of it.
+func (s *Store) tellDamage() {
+	for _, text := range s.newDamage() {
+		if s.options.Damaged != nil {
+			s.options.Damaged(text)
+		}
+	}
+}
+
 // damaged lists what could not be read so far, for a person; the rest is counted.
 func (t *tables) damaged() (warnings []string) {
 	const most = 10

@@ -39,6 +39,10 @@ type Options struct {
 	// Committed is told of every commit that left records, after it, in the
 	// committer's goroutine: it must not block and must not call the store.
 	Committed func(queue.Commit)
+	// Damaged is told what is found damaged while the store runs and goes on running,
+	// once each, in the committer's goroutine, of which the same holds. What is found by
+	// opening is in the report.
+	Damaged func(what string)
 	// Context ends the opening of a large file; nil: nothing does.
 	Context context.Context
 	// Progress is told how far opening has come, in bytes, then in messages.
@@ -111,6 +115,7 @@ type Store struct {
 	group   []*operation
 	pending map[ledger.Key]ledger.Entry
 	over    queue.Ended
+	told    map[string]bool // what Damaged knows
 }
 
 var _ queue.Store = (*Store)(nil)
@@ -159,7 +164,7 @@ func open(o Options, readOnly bool) (*Store, error) {
 		txid:    txid,
 		options: o, file: f, operations: make(chan *operation, maxWaitingOps), admissions: make(chan *operation, maxWaitingOps),
 		closing: make(chan struct{}), ended: make(chan struct{}),
-		pending: map[ledger.Key]ledger.Entry{},
+		pending: map[ledger.Key]ledger.Entry{}, told: map[string]bool{},
 	}
 	if err := guard(func() error { return s.admitFile(readOnly) }); err != nil {
 		return nil, errors.Join(fileError(o.Path, err), f.Close())
@@ -200,6 +205,7 @@ func (s *Store) admitFile(readOnly bool) error {
 		return err
 	}
 	s.report.Warnings = append(s.report.Warnings, s.t.damaged()...)
+	s.report.Warnings = append(s.report.Warnings, s.newDamage()...)
 	if readOnly {
 		return nil
 	}

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"runtime/debug"
@@ -96,6 +97,16 @@ func (x *txn) recall(k ledger.Key) (e ledger.Entry, err error) {
 	e, _, err = x.t.ledger.Get(x.tx, k)
 	return e, err
 }
+
+// inDoubt reports whether an error of recall or follow says that nobody can tell whose
+// an idempotency key is, since what is stored of it may be in bytes that are damaged. It
+// is no end of the store: who asked is refused, and nothing is changed.
+func inDoubt(err error) bool {
+	return errors.Is(err, errAlias) || errors.As(err, new(*ledger.DoubtError))
+}
+
+// doubtText is what is said of a key that is in doubt.
+const doubtText = "what is remembered of its idempotency key may be in a part of the ledger that is damaged"
 
 // taken reports whether the key of an entry is a message's: not one that was given up
 // with its dead letter, or settled so long ago that it is forgotten.

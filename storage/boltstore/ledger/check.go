@@ -18,7 +18,7 @@ import (
 func (l *Ledger) Walk(tx *bolt.Tx, from Key, fn func(Entry) bool) error {
 	m := &merged{sources: []source{newHeadSource(l.active, from), newHeadSource(l.frozen, from)}}
 	for _, seg := range l.segments {
-		s, err := newSegmentSource(tx, seg.id, from)
+		s, err := newSegmentSource(tx, seg, from)
 		if err != nil {
 			return err
 		}
@@ -58,6 +58,9 @@ func (l *Ledger) Check(tx *bolt.Tx) error {
 		if !j.clearing {
 			c.blocks(j.out.id, func(record) bool { return true }) // its filter is not complete
 		}
+	}
+	for _, err := range l.rewritten {
+		c.found(err)
 	}
 	c.pieces()
 	c.strays()

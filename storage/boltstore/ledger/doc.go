@@ -41,7 +41,9 @@
 //
 // A damaged value is an error that names bucket and key and matches
 // [queue.ErrDamaged], never a wrong answer; a damaged piece of filter is rebuilt
-// from its blocks and reported by [Ledger.Repaired].
+// from its blocks and reported by [Ledger.Repaired]. A damaged block ends nothing: keys
+// that may be there are in doubt (a [*DoubtError]), and merges go around its segment
+// (damage.go). That a key is absent is proved, not believed (run.go).
 //
 // # Who may call
 //
@@ -61,7 +63,8 @@
 //
 // # Limits
 //
-// At most 16 segments, by arithmetic and not by luck: maintain.go counts them.
+// At most 16 segments, by arithmetic and not by luck: maintain.go counts them. With
+// damaged ones among them 32: damage.go.
 // Both heads together stay under 40 MB (a remembered key in a head takes about
 // 80 bytes), filters take 10 bits a record, twice that for the inputs of a merge
 // while it lasts. Each record is written once to the log, once when sealed and

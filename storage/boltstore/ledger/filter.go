@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -21,7 +22,22 @@ import (
 type filter struct {
 	bits []uint64 // pieceWords for each run
 	last []uint64 // high half of each run's last key, ascending
+	runs []run
 }
+
+// run is what a piece says of its run of blocks. The pieces of a segment have its
+// whole number of records, so together they are a directory of its blocks: what is
+// missing among the blocks is noticed.
+type run struct {
+	last     Key
+	records  int
+	blocks   int
+	bytes    int  // of the blocks' values
+	doubtful bool // made of blocks of which some are damaged: any key may be there
+}
+
+// runBytes is what a run takes in memory, besides its piece.
+const runBytes = 48
 
 const (
 	pieceLines = 31 // so that two pieces with their bbolt overhead fill a 4 KiB page
@@ -36,6 +52,8 @@ type piece struct {
 	records int
 	blocks  int
 	bytes   int // of the blocks' values
+
+	doubtful bool // see run; never stored
 }
 
 // spreadOf chooses the key's cache line in a piece. It must not depend on the
@@ -51,13 +69,14 @@ func (p *piece) add(k Key) {
 // copied while it grows.
 func (f *filter) grow(records int) {
 	runs := records/runRecords + 1
-	f.bits, f.last = slices.Grow(f.bits, runs*pieceWords), slices.Grow(f.last, runs)
+	f.bits, f.last, f.runs = slices.Grow(f.bits, runs*pieceWords), slices.Grow(f.last, runs), slices.Grow(f.runs, runs)
 }
 
 // add appends the piece of the next run.
 func (f *filter) add(p *piece, last Key) {
 	f.bits = append(f.bits, p.bits[:]...)
 	f.last = append(f.last, last.high())
+	f.runs = append(f.runs, run{last: last, records: p.records, blocks: p.blocks, bytes: p.bytes, doubtful: p.doubtful})
 }
 
 // may says whether k can be in the segment.
@@ -88,8 +107,20 @@ func (f *filter) run(h uint64) int {
 	return i
 }
 
+// runOf returns the run whose blocks can hold k, or the number of runs if k is
+// behind the last one.
+func (f *filter) runOf(k Key) int {
+	i := f.run(k.high())
+	for i < len(f.runs) && bytes.Compare(f.runs[i].last[:], k[:]) < 0 {
+		i++
+	}
+	return i
+}
+
 // memory returns the bytes held.
-func (f *filter) memory() int64 { return int64(8 * (cap(f.bits) + cap(f.last))) }
+func (f *filter) memory() int64 {
+	return int64(8*(cap(f.bits)+cap(f.last))) + int64(runBytes*cap(f.runs))
+}
 
 // A piece as stored: crc 4 | records 2 | blocks 2 | bytes 4 | bits.
 const (

@@ -137,7 +137,7 @@ func pieceAgain(tx *bolt.Tx, key, value []byte, seen map[string]int) ([]byte, er
 		if !ofSegment(before, binary.BigEndian.Uint64(key)) {
 			before = nil
 		}
-		made, err := rebuildPiece(tx, binary.BigEndian.Uint64(key), before, key)
+		made, _, err := rebuildPiece(tx, binary.BigEndian.Uint64(key), before, key)
 		if err != nil {
 			return nil, err
 		}

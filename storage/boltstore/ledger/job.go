@@ -3,9 +3,12 @@ package ledger
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
 )
 
 // job writes one segment out of older parts of the ledger, in steps: it builds
@@ -25,33 +28,65 @@ type job struct {
 	cursor    Key   // the last record that is done, written or dropped
 	lastBlock Key   // the last record of the last block written
 	run       piece // of blocks written since the last piece
+	gone      int64 // keys that it has let go of, as far as this process knows
 }
 
 // sealing is the level of the job that turns the frozen head into a segment.
 const sealing = -1
 
-// resume restores a job from the manifest and the blocks it has written.
-func resume(tx *bolt.Tx, line jobLine, repaired repairFunc) (*job, error) {
-	j := &job{level: line.Level, out: &segment{id: line.Out, tier: line.Tier}, inputs: line.Inputs, clearing: line.Clearing}
-	if j.clearing {
-		return j, nil
+// resume restores the jobs of the manifest from what they have written. If that is
+// damaged, the job begins again: all that it was made of is still there.
+func (l *Ledger) resume(tx *bolt.Tx, lines []jobLine) error {
+	var spoilt []*job
+	for _, line := range lines {
+		j := &job{level: line.Level, out: &segment{id: line.Out, tier: line.Tier}, inputs: line.Inputs, clearing: line.Clearing}
+		l.jobs = append(l.jobs, j)
+		if j.clearing {
+			continue
+		}
+		err := j.restore(tx, l, line.Cursor)
+		switch {
+		case errors.Is(err, queue.ErrDamaged):
+			l.mended, l.rewritten = append(l.mended, err), append(l.rewritten, err)
+			spoilt = append(spoilt, j)
+		case err != nil:
+			return err
+		}
 	}
-	if err := j.out.load(tx, repaired); err != nil {
-		return nil, err
+	for _, j := range spoilt {
+		l.giveUp(j)
 	}
-	run, err := rebuildPiece(tx, j.out.id, lastOf(tx.Bucket(bucketFilters), j.out.id), nil)
+	if len(spoilt) > 0 {
+		l.plan()
+	}
+	return nil
+}
+
+// restore finds out how far a job has come.
+func (j *job) restore(tx *bolt.Tx, l *Ledger, cursor *Key) error {
+	if err := j.out.load(tx, l, -1); err != nil {
+		return err
+	}
+	var before []byte
+	if n := len(j.out.filter.runs); n > 0 {
+		before = segmentKey(j.out.id, j.out.filter.runs[n-1].last)
+		if _, err := j.out.blocksOf(tx, 0); err != nil {
+			return err // its first pieces are missing
+		}
+	}
+	run, last, err := rebuildPiece(tx, j.out.id, before, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	j.run = *run
-	if line.Cursor != nil {
-		j.advance(*line.Cursor)
+	if cursor != nil {
+		j.advance(*cursor)
 	}
-	if key := lastOf(tx.Bucket(bucketBlocks), j.out.id); key != nil {
-		j.lastBlock = lastKey(key)
+	if last != nil {
+		j.lastBlock = lastKey(last)
 		j.advance(j.lastBlock)
 	}
-	return j, nil
+	return nil
 }
 
 // advance moves the cursor forward to k, never back.
@@ -59,21 +94,6 @@ func (j *job) advance(k Key) {
 	if !j.begun || bytes.Compare(j.cursor[:], k[:]) < 0 {
 		j.begun, j.cursor = true, k
 	}
-}
-
-// lastOf returns a segment's last key in the blocks or filters bucket, or nil.
-func lastOf(b *bolt.Bucket, id uint64) []byte {
-	c := b.Cursor()
-	key, _ := c.Seek(segmentKey(id+1, Key{}))
-	if key == nil {
-		key, _ = c.Last()
-	} else {
-		key, _ = c.Prev()
-	}
-	if !ofSegment(key, id) {
-		return nil
-	}
-	return key
 }
 
 // step does about budget bytes of a job's work and returns how many it was.
@@ -117,8 +137,11 @@ func (l *Ledger) inputsOf(tx *bolt.Tx, j *job) (*merged, error) {
 		return &merged{sources: []source{newHeadSource(l.frozen, j.cursor)}}, nil
 	}
 	m := &merged{}
-	for _, id := range j.inputs {
-		s, err := newSegmentSource(tx, id, j.cursor)
+	for _, seg := range l.segments {
+		if !slices.Contains(j.inputs, seg.id) {
+			continue
+		}
+		s, err := newSegmentSource(tx, seg, j.cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -164,6 +187,9 @@ func (l *Ledger) publish(tx *bolt.Tx, j *job) error {
 		at = slices.IndexFunc(l.segments, func(s *segment) bool { return s.id == j.inputs[0] })
 		l.segments = slices.Delete(l.segments, at, at+len(j.inputs))
 	}
+	if at > 0 { // the newer ones may have been raised since the job began: see damage.go
+		j.out.tier = max(j.out.tier, l.segments[at-1].tier)
+	}
 	if j.out.records > 0 {
 		l.segments = slices.Insert(l.segments, at, j.out)
 	}
@@ -179,34 +205,32 @@ func (l *Ledger) clear(tx *bolt.Tx, j *job, budget int) (int, error) {
 	left := budget * discount // bytes that may be deleted
 	var err error
 	if j.level == sealing {
-		left, err = deleteWhile(tx.Bucket(bucketLog), logKey(0), left, func(key []byte) bool {
-			return binary.BigEndian.Uint64(key) < l.floor
-		})
+		left, err = deleteBelow(tx.Bucket(bucketLog), l.floor, left)
 	}
 	for _, id := range j.inputs {
 		for _, name := range [][]byte{bucketBlocks, bucketFilters} {
 			if err == nil && left > 0 {
-				left, err = deleteWhile(tx.Bucket(name), segmentKey(id, Key{}), left, func(key []byte) bool {
-					return ofSegment(key, id)
-				})
+				left, err = l.clearSegment(tx, name, id, left)
 			}
 		}
 	}
 	if err != nil || left <= 0 {
 		return budget, err
 	}
+	if j.level == debris {
+		l.rewritten = nil
+	}
 	l.jobs = slices.DeleteFunc(l.jobs, func(other *job) bool { return other == j })
 	l.plan() // the level is free again
 	return budget - left/discount, l.save(tx)
 }
 
-// deleteWhile deletes keys from start on while they are in range and bytes are
-// left, and returns the bytes left; more than none means that nothing is left
-// in range.
-func deleteWhile(b *bolt.Bucket, start []byte, left int, inRange func([]byte) bool) (int, error) {
+// deleteBelow deletes log values with numbers below floor while bytes are left, and
+// returns the bytes left; more than none means that there are no more such.
+func deleteBelow(b *bolt.Bucket, floor uint64, left int) (int, error) {
 	var keys [][]byte
 	c := b.Cursor()
-	for key, value := c.Seek(start); key != nil && inRange(key) && left > 0; key, value = c.Next() {
+	for key, value := c.First(); key != nil && binary.BigEndian.Uint64(key) < floor && left > 0; key, value = c.Next() {
 		keys = append(keys, key)
 		left -= len(key) + len(value)
 	}

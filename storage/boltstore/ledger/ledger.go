@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -20,6 +21,7 @@ type sizes struct {
 	fanIn       int // segments of a tier that are merged
 	topTier     int // segments of this tier are merged into one of the same tier
 	maxSegments int
+	maxDamaged  int // damaged segments with which the ledger lives on
 	pace        int // bytes of work done per byte put, while there is work
 	minStep     int // bytes of work worth the seeks of a step
 }
@@ -40,6 +42,7 @@ func defaultSizes() sizes {
 		fanIn:       4,
 		topTier:     3,
 		maxSegments: 16,
+		maxDamaged:  8,
 		pace:        12,
 		minStep:     16 << 10,
 	}
@@ -49,20 +52,23 @@ func defaultSizes() sizes {
 func smallSizes() sizes {
 	return sizes{
 		headKeys: 40, headBytes: 4096, logValue: 300, block: 300, runRecords: 20,
-		fanIn: 4, topTier: 3, maxSegments: 16, pace: 12, minStep: 1,
+		fanIn: 4, topTier: 3, maxSegments: 16, maxDamaged: 8, pace: 12, minStep: 1,
 	}
 }
 
 // Ledger is the idempotency ledger of one open file. It is not safe for
 // concurrent use: it belongs to the committer.
 type Ledger struct {
-	sizes    sizes
-	keep     func(Entry) bool
-	active   *head
-	frozen   *head      // empty unless a job seals it
-	segments []*segment // newest first, tiers ascending
-	jobs     []*job     // lowest tier first, at most one a tier
-	repairs  []repair
+	sizes     sizes
+	keep      func(Entry) bool
+	active    *head
+	frozen    *head      // empty unless a job seals it
+	segments  []*segment // newest first, tiers ascending
+	jobs      []*job     // lowest tier first, at most one a tier
+	repairs   []repair   // to be stored
+	mended    []error    // see Repaired
+	rewritten []error    // of those, damage of segments that only jobs knew
+	unsaved   bool       // the manifest in the file lists jobs that were given up
 
 	nextID    uint64
 	nextLog   uint64 // number of the next log value
@@ -122,7 +128,8 @@ func (l *Ledger) SetKeep(keep func(Entry) bool) { l.keep = keep }
 
 // Get returns the newest entry of a key. A Forgotten entry is returned like any
 // other; to the gates it means that the key is free. The entry shares no memory
-// with the file.
+// with the file. A *DoubtError: nobody can say, since its newest entry may be in a block
+// that is damaged.
 func (l *Ledger) Get(tx *bolt.Tx, k Key) (Entry, bool, error) {
 	r, err := l.find(tx, k)
 	if r == nil || err != nil {
@@ -140,8 +147,9 @@ func (l *Ledger) find(tx *bolt.Tx, k Key) (record, error) {
 		return r, nil
 	}
 	for _, s := range l.segments {
+		// An older entry is no answer while a newer one may be where nobody can read.
 		if r, err := s.find(tx, k); r != nil || err != nil {
-			return r, err
+			return r, l.met(err)
 		}
 	}
 	return nil, nil
@@ -203,25 +211,21 @@ func (l *Ledger) Reload(tx *bolt.Tx) error {
 	}
 	l.nextID, l.floor, l.frozenEnd, l.owed = m.NextID, m.Floor, m.Frozen, 0
 	l.nextLog, l.live = m.Floor, m.Live
-	l.segments, l.jobs, l.repairs, l.sweep, l.swept = nil, nil, nil, false, 0
+	l.segments, l.jobs, l.sweep, l.swept = nil, nil, false, 0
+	l.repairs, l.mended, l.rewritten, l.unsaved = nil, nil, nil, false
 	for _, line := range m.Segments {
 		s := &segment{id: line.ID, tier: line.Tier}
-		s.filter.grow(line.Records)
-		if err := s.load(tx, l.repaired); err != nil {
+		if err := s.load(tx, l, line.Records); err != nil {
 			return err
-		}
-		if s.records != line.Records {
-			return fmt.Errorf("%w: segment %d has pieces for %d records, the manifest says %d",
-				queue.ErrDamaged, s.id, s.records, line.Records)
 		}
 		l.segments = append(l.segments, s)
-	}
-	for _, line := range m.Jobs {
-		j, err := resume(tx, line, l.repaired)
-		if err != nil {
+		if err := l.met(s.doubt(s.damaged)); err != nil && !errors.As(err, new(*DoubtError)) {
 			return err
 		}
-		l.jobs = append(l.jobs, j)
+	}
+	l.raiseTiers()
+	if err := l.resume(tx, m.Jobs); err != nil {
+		return err
 	}
 	return l.replay(tx, m.LiveAt)
 }

@@ -42,8 +42,17 @@ func (l *Ledger) work(tx *bolt.Tx, budget int) (spent int, err error) {
 	if err := l.storeRepairs(tx); err != nil {
 		return 0, err
 	}
+	if l.unsaved { // before anything is written that only the new manifest knows of
+		if err := l.save(tx); err != nil {
+			return 0, err
+		}
+	}
 	for len(l.jobs) > 0 && spent < budget {
-		n, err := l.step(tx, l.jobs[0], budget-spent)
+		j := l.jobs[0]
+		n, err := l.step(tx, j, budget-spent)
+		if err != nil {
+			err = l.stumble(tx, j, err)
+		}
 		if err != nil {
 			return spent, err
 		}
@@ -71,7 +80,7 @@ func (l *Ledger) payOwed(tx *bolt.Tx) error {
 // must be sealed, and there must be room for one more segment; by the pace both
 // is so, otherwise it is brought about here.
 func (l *Ledger) freeze(tx *bolt.Tx) error {
-	for len(l.jobs) > 0 && (l.jobs[0].level == sealing || len(l.segments) >= l.sizes.maxSegments) {
+	for len(l.jobs) > 0 && (l.jobs[0].level == sealing || l.young() >= l.sizes.maxSegments) {
 		if _, err := l.work(tx, l.sizes.headBytes); err != nil {
 			return err
 		}
@@ -84,31 +93,39 @@ func (l *Ledger) freeze(tx *bolt.Tx) error {
 
 // plan begins the merges that are due: on each level without a job, of all
 // segments of that tier when there are enough. They are neighbours in age,
-// because tiers ascend with age.
+// because tiers ascend with age; damaged ones part them.
 func (l *Ledger) plan() {
 	for level := 0; level <= l.sizes.topTier; level++ {
-		if inputs := l.ofTier(level); len(inputs) >= l.sizes.fanIn && l.jobOf(level) == nil {
-			l.begin(level, min(level+1, l.sizes.topTier), inputs)
+		for _, g := range l.groups() {
+			if g.tier == level && l.jobOf(level) == nil && (len(g.inputs) >= l.sizes.fanIn || g.behind && len(g.inputs) > 1) {
+				l.begin(level, min(level+1, l.sizes.topTier), g.inputs)
+			}
 		}
 	}
-	if seal := l.jobOf(sealing); l.sweep && len(l.segments) > 0 && (seal == nil || seal.clearing) {
-		oldest := l.segments[len(l.segments)-1].tier
-		if l.jobOf(oldest) == nil {
-			l.begin(oldest, oldest, l.ofTier(oldest))
-			l.sweep = false
-		}
+	if seal := l.jobOf(sealing); l.sweep && (seal == nil || seal.clearing) {
+		l.beginSweep()
 	}
 }
 
-// ofTier returns the ids of a tier's segments, newest first.
-func (l *Ledger) ofTier(tier int) []uint64 {
-	var ids []uint64
-	for _, s := range l.segments {
-		if s.tier == tier {
-			ids = append(ids, s.id)
+// beginSweep rewrites the oldest tier, where most of what has expired lies; of several
+// stretches the one where most lies. It waits while that is merged in any case.
+func (l *Ledger) beginSweep() {
+	n := len(l.segments)
+	if n == 0 || l.merging(l.segments[n-1].id) {
+		return
+	}
+	var most group
+	groups := l.groups()
+	for i, g := range groups {
+		last := i == len(groups)-1 || groups[i+1].behind && !g.behind // of its stretch
+		if (last || g.behind) && g.records > most.records {
+			most = g
 		}
 	}
-	return ids
+	if most.records > 0 && l.jobOf(most.tier) == nil {
+		l.begin(most.tier, most.tier, most.inputs)
+		l.sweep = false
+	}
 }
 
 // jobOf returns the job of a level, or nil.
@@ -169,43 +186,25 @@ func (l *Ledger) Sweep(tx *bolt.Tx) error {
 	return l.save(tx)
 }
 
-// repair is a piece of filter that was found damaged and rebuilt in memory.
+// repair is a piece of filter that was rebuilt in memory and is to be stored.
 type repair struct {
-	key    []byte
-	piece  *piece
-	damage error
-	stored bool
-}
-
-type repairFunc func(key []byte, p *piece, damage error)
-
-// repaired notes a repair, to be stored by the next work.
-func (l *Ledger) repaired(key []byte, p *piece, damage error) {
-	l.repairs = append(l.repairs, repair{key: key, piece: p, damage: damage})
+	key   []byte
+	piece *piece
 }
 
 // Repaired returns what was found damaged at the last Open or Reload and could
-// be rebuilt: pieces of filters. Worth a word to the operator, since it says
-// something about the disk.
-func (l *Ledger) Repaired() []error {
-	var errs []error
-	for _, r := range l.repairs {
-		errs = append(errs, r.damage)
-	}
-	return errs
-}
+// be made anew: pieces of filters, and segments that were being written. Worth a word
+// to the operator, since it says something about the disk.
+func (l *Ledger) Repaired() []error { return slices.Clone(l.mended) }
 
 // storeRepairs writes rebuilt pieces back, before any job may clear them.
 func (l *Ledger) storeRepairs(tx *bolt.Tx) error {
-	for i := range l.repairs {
-		r := &l.repairs[i]
-		if r.stored {
-			continue
-		}
-		if err := r.piece.put(appendBucket(tx, bucketFilters), r.key); err != nil {
+	b := appendBucket(tx, bucketFilters)
+	for _, r := range l.repairs {
+		if err := r.piece.put(b, r.key); err != nil {
 			return err
 		}
-		r.stored = true
 	}
+	l.repairs = nil
 	return nil
 }

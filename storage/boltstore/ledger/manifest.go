@@ -134,5 +134,9 @@ func (l *Ledger) save(tx *bolt.Tx) error {
 		}
 		m.Jobs = append(m.Jobs, line)
 	}
-	return m.put(tx)
+	if err := m.put(tx); err != nil {
+		return err
+	}
+	l.unsaved = false
+	return nil
 }

@@ -2,8 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"breakwater/queue"
 )
 
 // segment is an immutable sorted file of records, so to speak: its blocks, and
@@ -15,6 +19,7 @@ type segment struct {
 	blocks  int
 	bytes   int64
 	filter  filter
+	damaged error // nil: none of its blocks is known to be; see damage.go
 }
 
 // add counts and files the piece of the segment's next run.
@@ -25,138 +30,115 @@ func (s *segment) add(p *piece, last Key) {
 	s.bytes += int64(p.bytes)
 }
 
-// find returns the record of k, or nil. It is valid during the transaction. A
-// block is searched from its front: about 35 records of different lengths, and
-// an index for them would cost more in every page than it saves in rare hits.
+// find returns the record of k, or nil if it certainly is not there; a *DoubtError if
+// it may be in a block that is damaged. The record is valid during the transaction. A
+// block is searched from its front: about 35 records of different lengths, and an
+// index for them would cost more in every page than it saves in rare hits.
 func (s *segment) find(tx *bolt.Tx, k Key) (record, error) {
 	if !s.filter.may(k) {
 		return nil, nil
 	}
 	key, value := tx.Bucket(bucketBlocks).Cursor().Seek(segmentKey(s.id, k))
-	if !ofSegment(key, s.id) {
-		return nil, nil // k is behind the last block
-	}
-	rest, err := body(bucketBlocks, key, value)
-	if err != nil {
-		return nil, err
-	}
-	for len(rest) > 0 {
-		r, tail, ok := cutRecord(rest)
-		if !ok {
-			return nil, damage(bucketBlocks, key, "record cut short")
-		}
-		switch c := bytes.Compare(r[:len(k)], k[:]); {
-		case c == 0:
+	if ofSegment(key, s.id) {
+		if r, covers, err := lookIn(key, value, k); covers && err == nil {
 			return r, nil
-		case c > 0:
-			return nil, nil
-		}
-		rest = tail
-	}
-	return nil, nil
-}
-
-// segmentSource walks a segment's records in key order. It holds a bbolt cursor,
-// so the bucket must not change meanwhile.
-type segmentSource struct {
-	id     uint64
-	cursor *bolt.Cursor
-	key    []byte // of the current block
-	rest   []byte // of the current block, behind the current record
-	now    record
-}
-
-// newSegmentSource starts at the first key that is at least from.
-func newSegmentSource(tx *bolt.Tx, id uint64, from Key) (*segmentSource, error) {
-	s := &segmentSource{id: id, cursor: tx.Bucket(bucketBlocks).Cursor()}
-	if err := s.enter(s.cursor.Seek(segmentKey(id, from))); err != nil {
-		return nil, err
-	}
-	for s.now != nil && bytes.Compare(s.now[:len(from)], from[:]) < 0 {
-		if err := s.advance(); err != nil {
-			return nil, err
 		}
 	}
-	return s, nil
+	// Once in some thousand looks: the filter errs, and k is between two blocks.
+	r, err := s.findInRun(tx, k)
+	return r, s.doubt(err)
 }
 
-func (s *segmentSource) current() record { return s.now }
-
-func (s *segmentSource) advance() error {
-	if len(s.rest) == 0 {
-		return s.enter(s.cursor.Next())
+// load files the segment's stored filter pieces in order. A damaged one is rebuilt from
+// its run of blocks and is to be stored. Pieces that do not make up the number of
+// records, -1 if nobody knows it, are all made anew.
+func (s *segment) load(tx *bolt.Tx, l *Ledger, records int) error {
+	s.filter.grow(max(records, 0))
+	end, err := s.loadPieces(tx, l)
+	if err == nil && records < 0 && end != nil {
+		err = end // perhaps a piece of this segment whose key is damaged
 	}
-	return s.cut()
-}
-
-// enter begins a block; one of another segment is the end.
-func (s *segmentSource) enter(key, value []byte) error {
-	s.now = nil
-	if !ofSegment(key, s.id) {
-		s.rest = nil
-		return nil
+	if err == nil && records >= 0 && s.records != records {
+		err = fmt.Errorf("%w: segment %d has pieces for %d records, the manifest says %d",
+			queue.ErrDamaged, s.id, s.records, records)
 	}
-	b, err := body(bucketBlocks, key, value)
-	if err != nil {
+	if err == nil || records < 0 || !errors.Is(err, queue.ErrDamaged) {
 		return err
 	}
-	s.key, s.rest = key, b
-	return s.cut()
+	return s.scan(tx, l, records, err)
 }
 
-// cut makes the block's next record the current one.
-func (s *segmentSource) cut() error {
-	r, rest, ok := cutRecord(s.rest)
-	if !ok {
-		return damage(bucketBlocks, s.key, "record cut short")
-	}
-	s.now, s.rest = r, rest
-	return nil
-}
-
-// load files the segment's stored filter pieces in order. A damaged one is
-// rebuilt from its run of blocks and handed to repaired.
-func (s *segment) load(tx *bolt.Tx, repaired repairFunc) error {
+// loadPieces files the stored pieces one by one. end is what is wrong with the next entry
+// of the bucket behind them.
+func (s *segment) loadPieces(tx *bolt.Tx, l *Ledger) (end, err error) {
+	var repairs []repair
+	var mended []error
 	var before []byte // the key of the piece before
 	c := tx.Bucket(bucketFilters).Cursor()
-	for key, value := c.Seek(segmentKey(s.id, Key{})); ofSegment(key, s.id); key, value = c.Next() {
+	key, value := c.Seek(segmentKey(s.id, Key{}))
+	for ; ofSegment(key, s.id); key, value = c.Next() {
+		if bytes.Compare(before, key) >= 0 {
+			return nil, damage(bucketFilters, key, "it is not in its order")
+		}
 		p, err := readPiece(key, value)
 		if err != nil {
-			rebuilt, broken := rebuildPiece(tx, s.id, before, key)
-			if broken != nil {
-				return broken
+			rebuilt, last, broken := rebuildPiece(tx, s.id, before, key)
+			if broken == nil && !bytes.Equal(last, key) {
+				broken = err // what is damaged of it is its key
 			}
-			repaired(bytes.Clone(key), rebuilt, err)
+			if broken != nil {
+				return nil, broken
+			}
+			repairs = append(repairs, repair{key: bytes.Clone(key), piece: rebuilt})
+			mended = append(mended, err)
 			p = rebuilt
 		}
 		s.add(p, lastKey(key))
 		before = key
 	}
-	return nil
+	if key != nil {
+		_, end = readPiece(key, value)
+	}
+	l.repairs, l.mended = append(l.repairs, repairs...), append(l.mended, mended...)
+	return end, nil
 }
 
 // rebuildPiece makes the piece of a run anew: of the blocks behind the one with
 // bucket key before (nil: from the first) up to and including the one with
-// bucket key last (nil: to the segment's end).
-func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (*piece, error) {
-	p := &piece{}
+// bucket key last (nil: to the segment's end). end is the key of the last of them, or
+// before.
+func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (p *piece, end []byte, err error) {
+	p = &piece{}
 	start := before
 	if start == nil {
 		start = segmentKey(id, Key{})
 	}
 	c := tx.Bucket(bucketBlocks).Cursor()
-	for key, value := c.Seek(start); ofSegment(key, id); key, value = c.Next() {
+	key, value := c.Seek(start)
+	if before != nil && !bytes.Equal(key, before) {
+		return nil, nil, damage(bucketBlocks, before, "there is no such block")
+	}
+	if before != nil {
+		key, value = c.Next()
+	}
+	for ; ofSegment(key, id); key, value = c.Next() {
 		if last != nil && bytes.Compare(key, last) > 0 {
 			break
 		}
-		if before != nil && bytes.Equal(key, before) {
-			continue
+		if bytes.Compare(before, key) >= 0 {
+			return nil, nil, damage(bucketBlocks, key, "it is not in its order")
 		}
 		if err := p.addBlock(key, value); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		before = key
+	}
+	if last == nil && key != nil {
+		if _, err := body(bucketBlocks, key, value); err != nil {
+			return nil, nil, err // perhaps one of this segment
 		}
 	}
-	return p, nil
+	return p, before, nil
 }
 
 // addBlock adds a stored block's keys to the piece.

@@ -15,8 +15,6 @@ type writer struct {
 	pieces  []keyedPiece
 }
 
-type pair struct{ key, value []byte }
-
 type keyedPiece struct {
 	key   []byte
 	piece *piece
@@ -63,6 +61,7 @@ func (w *writer) drop(r record) {
 	w.dropped = true
 	if r.state() != StateForgotten {
 		w.l.live--
+		w.job.gone++
 	}
 }
 
@@ -115,6 +114,16 @@ func (w *writer) closeRun() {
 
 // store writes what was collected.
 func (w *writer) store(tx *bolt.Tx) error {
+	if len(w.blocks) > 0 {
+		if err := w.l.appendable(tx, bucketBlocks); err != nil {
+			return err
+		}
+	}
+	if len(w.pieces) > 0 {
+		if err := w.l.appendable(tx, bucketFilters); err != nil {
+			return err
+		}
+	}
 	b := appendBucket(tx, bucketBlocks)
 	for _, p := range w.blocks {
 		if err := b.Put(p.key, p.value); err != nil {
