@@ -26,6 +26,9 @@ type Options struct {
 	Vouch func() error
 	// Committed is told of each commit that left records; see [queue.Commit].
 	Committed func(queue.Commit)
+	// Damaged is told what is found damaged while the store runs and goes on running, once
+	// each. It must not block and must not call the store.
+	Damaged func(what string)
 	// Context ends the opening of a large store; nil: nothing does.
 	Context context.Context
 	// Progress is told how far opening has come: a step, what is done of it, and of
@@ -54,7 +57,7 @@ func Open(o Options) (queue.Store, Report, error) {
 		return nil, Report{}, err
 	}
 	s, err := boltstore.Open(boltstore.Options{
-		Path: o.Path, Restore: o.Restore, Vouch: o.Vouch, Committed: o.Committed, Context: o.Context, Progress: o.Progress,
+		Path: o.Path, Restore: o.Restore, Vouch: o.Vouch, Committed: o.Committed, Damaged: o.Damaged, Context: o.Context, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, Report{}, err

@@ -115,6 +115,9 @@ func Run(stop, hurry context.Context, o Options) (err error) {
 	return a.serve(stop, hurry)
 }
 
+// damagedHint is what to do about damage that is met while the store runs.
+const damagedHint = `look at the disk; "breakwater audit verify" says what else is damaged; a copy from before has it`
+
 // openStore opens the store and takes it into service.
 func (a *appliance) openStore(stop context.Context) error {
 	c := a.o.Config
@@ -138,6 +141,9 @@ func (a *appliance) openStore(stop context.Context) error {
 	a.store, report, err = storage.Open(storage.Options{
 		Backend: c.Store.Backend, Path: c.Store.Path, Restore: a.o.Restore, Vouch: vouch(c.Store.Path, a.log),
 		Committed: a.stream.committed, Context: stop, Progress: a.progress(),
+		Damaged: func(what string) {
+			a.log.Error("the store is damaged, and goes on without it", "error", what, "hint", damagedHint)
+		},
 	})
 	if err != nil {
 		return errors.Join(err, a.stream.close())

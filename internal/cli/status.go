@@ -98,6 +98,10 @@ func statusText(st *api.Status) []byte {
 		rows = append(rows, []string{"DAMAGED", fmt.Sprintf("what is stored of %s %s cannot be read: %s; see \"breakwater audit verify\"",
 			number(st.Damaged), plural(st.Damaged, "exception", "exceptions"), plural(st.Damaged, "its key waits", "their keys wait"))})
 	}
+	if n := st.DamagedSegments; n > 0 {
+		rows = append(rows, []string{"DAMAGED", fmt.Sprintf("%s %s of the ledger cannot be read in full: lines whose idempotency key may be there are rejected; see \"breakwater audit verify\"",
+			number(n), plural(n, "segment", "segments"))})
+	}
 	if st.Checkpoint != nil {
 		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
 	}

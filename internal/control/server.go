@@ -126,7 +126,7 @@ func statusOf(st *queue.StoreStatus, now time.Time) api.Status {
 	doc := api.Status{
 		Ready: st.Ready, Scheduled: st.Scheduled, Leased: st.Leased, Held: st.Held,
 		Done: st.Done, Dead: st.Dead, Discarded: st.Discarded, Quarantined: st.Quarantined,
-		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq, Damaged: st.Damaged,
+		OpenKeys: st.OpenKeys, HeldKeys: st.HeldKeys, LedgerKeys: st.LedgerKeys, LastSeq: st.LastSeq, Damaged: st.Damaged, DamagedSegments: st.DamagedSegments,
 		BlockedKeys: st.BlockedKeys, OperatorHolds: st.OperatorHolds, DeadUnvalued: st.DeadUnvalued,
 		DeadByCode: map[string]int64{}, AtRisk: []api.AtRisk{},
 		Ages:   api.Ageing{Open: api.Ages(st.OpenAges), Dead: api.Ages(st.DeadAges)},

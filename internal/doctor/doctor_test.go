@@ -141,6 +141,7 @@ var cases = []struct {
 	{"file.manifest", "before it is restored", Stopped, func(f *Facts) { f.File.ManifestErr = errors.New("cut") }, Wrong, "cut"},
 	{"file.manifest", "none", Copy, func(f *Facts) { f.File.Origin, f.File.Marked, f.File.Manifest = errors.New("a copy"), true, false }, Note, "not beside it"},
 	{"file.records", "damaged", Copy, func(f *Facts) { f.Status.Damaged = 2 }, Wrong, "2 open exceptions cannot be read"},
+	{"file.records", "damaged segment", Running, func(f *Facts) { f.Status.DamagedSegments = 1 }, Wrong, "1 segment of the ledger cannot be read in full"},
 	{"file.free_pages", "mostly free", Stopped, func(f *Facts) { f.Status.Store.FreeBytes = 600 << 20 }, Smell, "600 MiB"},
 
 	{"trail.archive", "never", Running, func(f *Facts) { f.Status.Archived = nil }, Smell, "no archive"},

@@ -146,6 +146,10 @@ func records(f *Facts, s *sheet) {
 		s.find(Wrong, f.File.Path, "breakwater audit verify, then breakwater keys list --blocked; the last good copy has them",
 			"what is stored of %s cannot be read: %s", count(n, "open exception", "open exceptions"), plural(n, "its key waits", "their keys wait"))
 	}
+	if n := f.Status.DamagedSegments; n > 0 {
+		s.find(Wrong, f.File.Path, "look at the disk, make an archive, and take the last copy that verifies into service on another disk",
+			"%s of the ledger cannot be read in full: lines whose idempotency key may be there are rejected", count(n, "segment", "segments"))
+	}
 }
 
 // noStatus reports that there is no status to judge by, and writes down why.

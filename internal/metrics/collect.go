@@ -42,7 +42,7 @@ type statusCollector struct {
 	options Options
 
 	up, exceptions, ended, quarantined, oldest    family
-	damaged                                       family
+	damaged, damagedSegments                      family
 	openKeys, heldKeys, ledgerKeys, seqs, records family
 	fileBytes, freeBytes, diskFree, paused        family
 	risk                                          riskFamilies
@@ -65,7 +65,7 @@ func newStatusCollector(o Options) *statusCollector {
 	return &statusCollector{
 		options: o,
 		up:      familyOf(storeUp), exceptions: familyOf(exceptions), ended: familyOf(endedTotal),
-		quarantined: familyOf(quarantined), damaged: familyOf(damaged), oldest: familyOf(oldestReady),
+		quarantined: familyOf(quarantined), damaged: familyOf(damaged), damagedSegments: familyOf(damagedSegments), oldest: familyOf(oldestReady),
 		openKeys: familyOf(openKeys), heldKeys: familyOf(heldKeys), ledgerKeys: familyOf(ledgerKeys),
 		seqs: familyOf(seqsTotal), records: familyOf(recordsTotal),
 		fileBytes: familyOf(storeFileBytes), freeBytes: familyOf(storeFreeBytes), diskFree: familyOf(diskFreeBytes), paused: familyOf(paused),
@@ -76,7 +76,7 @@ func newStatusCollector(o Options) *statusCollector {
 // Describe names the families.
 func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range append(slices.Concat(c.risk.all(), c.health.all(), c.archive.all()),
-		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
+		c.up, c.exceptions, c.ended, c.quarantined, c.damaged, c.damagedSegments, c.oldest, c.openKeys, c.heldKeys, c.ledgerKeys,
 		c.seqs, c.records, c.fileBytes, c.freeBytes, c.diskFree, c.paused,
 	) {
 		ch <- f.desc
@@ -105,6 +105,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	c.ended.emit(ch, float64(st.Discarded), queue.Discarded.String())
 	c.quarantined.emit(ch, float64(st.Quarantined))
 	c.damaged.emit(ch, float64(st.Damaged))
+	c.damagedSegments.emit(ch, float64(st.DamagedSegments))
 	for _, route := range queue.Routes {
 		c.oldest.emit(ch, oldestAge(st, route, r.at).Seconds(), string(route))
 	}

@@ -82,6 +82,8 @@ var (
 		Help: "Exceptions that ended, since the store was made: done or discarded."}
 	damaged = Description{Name: "breakwater_damaged", Kind: Gauge,
 		Help: "Exceptions of which what is stored cannot be read; each holds its key. Anything but 0 is a disk in trouble."}
+	damagedSegments = Description{Name: "breakwater_ledger_damaged_segments", Kind: Gauge,
+		Help: "Segments of the idempotency ledger with a block that could not be read; lines whose key may be there are rejected. Anything but 0 is a disk in trouble."}
 	quarantined = Description{Name: "breakwater_quarantined", Kind: Gauge,
 		Help: "Dead letters that are lines a gate refused."}
 	oldestReady = Description{Name: "breakwater_oldest_ready_seconds", Kind: Gauge, Unit: "seconds", Labels: []string{"route"},
@@ -153,7 +155,7 @@ func Names() []Description {
 		linesTotal, admitSeconds, deliveriesTotal, redeliveriesTotal, queueSeconds, handlerSeconds,
 		answersTotal, settlementsTotal, settleSeconds, raisedTotal, keysExpiredTotal, recordsTrimmedTotal, recordsCopiedTotal, retentionFailuresTotal, receiptsDroppedTotal, streamSkippedTotal,
 		checkpointsTotal, checkpointRecords, checkpointTime,
-		storeUp, exceptions, endedTotal, quarantined, damaged, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal, firstRecord,
+		storeUp, exceptions, endedTotal, quarantined, damaged, damagedSegments, oldestReady, openKeys, heldKeys, blockedKeys, operatorHolds, amountAtRisk, ages, deadByCode, ledgerKeys, seqsTotal, recordsTotal, firstRecord,
 		archivedRecords, archiveTime, storeFileBytes, storeFreeBytes, diskFreeBytes, draining, producersWaiting, saturated, limit, routeStuck, paused,
 		connections, connectionsTotal, consumersAttached, handlerAvailable, buildInfo,
 	}

@@ -139,27 +139,29 @@ type NotReady struct {
 
 // Status is the body of /v1/status.
 type Status struct {
-	Ready         int64            `json:"ready"`
-	Scheduled     int64            `json:"scheduled"`
-	Leased        int64            `json:"leased"`
-	Held          int64            `json:"held"`
-	Done          int64            `json:"done"`
-	Dead          int64            `json:"dead"`
-	Discarded     int64            `json:"discarded"`
-	Quarantined   int64            `json:"quarantined"` // of the dead: lines that a gate refused
-	OpenKeys      int64            `json:"open_keys"`
-	HeldKeys      int64            `json:"held_keys"`      // of the open ones, those that wait for anything
-	BlockedKeys   int64            `json:"blocked_keys"`   // that wait for a dead letter, with open exceptions or without
-	OperatorHolds int64            `json:"operator_holds"` // that operators hold, likewise
-	LedgerKeys    int64            `json:"ledger_keys"`
-	LastSeq       uint64           `json:"last_seq"`
-	Damaged       int64            `json:"damaged,omitzero"` // what is stored of so many cannot be read; each holds its key
-	DeadByCode    map[string]int64 `json:"dead_by_code"`
-	DeadUnvalued  int64            `json:"dead_unvalued"` // of the dead: without an amount that can be read
-	AtRisk        []AtRisk         `json:"at_risk"`       // by currency; one of which nothing is at risk is absent
-	Ages          Ageing           `json:"ages"`
-	Consumers     int              `json:"consumers"`
-	Draining      bool             `json:"draining"`
+	Ready         int64  `json:"ready"`
+	Scheduled     int64  `json:"scheduled"`
+	Leased        int64  `json:"leased"`
+	Held          int64  `json:"held"`
+	Done          int64  `json:"done"`
+	Dead          int64  `json:"dead"`
+	Discarded     int64  `json:"discarded"`
+	Quarantined   int64  `json:"quarantined"` // of the dead: lines that a gate refused
+	OpenKeys      int64  `json:"open_keys"`
+	HeldKeys      int64  `json:"held_keys"`      // of the open ones, those that wait for anything
+	BlockedKeys   int64  `json:"blocked_keys"`   // that wait for a dead letter, with open exceptions or without
+	OperatorHolds int64  `json:"operator_holds"` // that operators hold, likewise
+	LedgerKeys    int64  `json:"ledger_keys"`
+	LastSeq       uint64 `json:"last_seq"`
+	Damaged       int64  `json:"damaged,omitzero"` // what is stored of so many cannot be read; each holds its key
+
+	DamagedSegments int64            `json:"damaged_segments,omitzero"` // of the ledger: lines whose idempotency key may be there are rejected
+	DeadByCode      map[string]int64 `json:"dead_by_code"`
+	DeadUnvalued    int64            `json:"dead_unvalued"` // of the dead: without an amount that can be read
+	AtRisk          []AtRisk         `json:"at_risk"`       // by currency; one of which nothing is at risk is absent
+	Ages            Ageing           `json:"ages"`
+	Consumers       int              `json:"consumers"`
+	Draining        bool             `json:"draining"`
 	Intake
 	Routes      []Route     `json:"routes,omitempty"`      // absent: of a file
 	Recent      *Recent     `json:"recent,omitempty"`      // absent: not known yet, or of a file
