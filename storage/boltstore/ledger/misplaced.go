@@ -47,23 +47,19 @@ func (l *Ledger) misplaced(bucket, key, value []byte) bool {
 	if last == nil {
 		return false
 	}
-	for _, id := range append(l.ids(), binary.BigEndian.Uint64(key)) {
-		if binary.BigEndian.Uint32(value) == checksum(segmentKey(id, last.key()), value[crcLen:]) {
-			return true
+	want, id := binary.BigEndian.Uint32(value), binary.BigEndian.Uint64(key)
+	if last.key() != lastKey(key) {
+		return want == checksum(segmentKey(id, last.key()), value[crcLen:])
+	}
+	for shift := 0; shift < 64; shift += 8 { // some other byte in the id
+		for b := range uint64(256) {
+			other := id&^(0xff<<shift) | b<<shift
+			if other < l.nextID && want == checksum(segmentKey(other, last.key()), value[crcLen:]) {
+				return true
+			}
 		}
 	}
 	return false
-}
-
-// ids returns the ids of all segments that are in the file.
-func (l *Ledger) ids() (ids []uint64) {
-	for _, s := range l.segments {
-		ids = append(ids, s.id)
-	}
-	for _, j := range l.jobs {
-		ids = append(append(ids, j.out.id), j.inputs...)
-	}
-	return ids
 }
 
 // nearMisplaced says whether an entry with a damaged key is near: the one given, or one of

@@ -118,8 +118,13 @@ func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (p *piece, end []
 	if before != nil && !bytes.Equal(key, before) {
 		return nil, nil, damage(bucketBlocks, before, "there is no such block")
 	}
-	if before != nil {
+	if before == nil {
+		err = begins(tx, id, start)
+	} else {
 		key, value = c.Next()
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	for ; ofSegment(key, id); key, value = c.Next() {
 		if last != nil && bytes.Compare(key, last) > 0 {
@@ -139,6 +144,28 @@ func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (p *piece, end []
 		}
 	}
 	return p, before, nil
+}
+
+// begins makes sure that a search for the first block of a segment has not gone past it:
+// then it, or one that leads searches astray, is the entry before.
+func begins(tx *bolt.Tx, id uint64, start []byte) error {
+	c := tx.Bucket(bucketBlocks).Cursor()
+	key, value := c.Seek(start)
+	if key == nil {
+		key, value = c.Last()
+	} else {
+		key, value = c.Prev()
+	}
+	if key == nil {
+		return nil
+	}
+	if _, err := body(bucketBlocks, key, value); err != nil {
+		return err
+	}
+	if bytes.Compare(key, start) >= 0 {
+		return damage(bucketBlocks, key, "it is not in its order")
+	}
+	return nil
 }
 
 // addBlock adds a stored block's keys to the piece.
