@@ -29,6 +29,7 @@ type key struct {
 	hash     keyHash
 	slot     partition.Slot
 	opHold   bool
+	relisted bool  // the start has held bucket parked against its messages: an entry that leads to none stands for none
 	open     int32 // messages with a place, leased ones included
 	leased   int32
 	parked   int32  // of them, in the parked bucket
@@ -187,6 +188,10 @@ func (x *txn) settle(k *key) error {
 		if err := x.unpark(k); err != nil {
 			return err
 		}
+	}
+	if !k.movable() { // it has met damage
+		t.unfile(k)
+		return nil
 	}
 	t.file(k)
 	return nil

@@ -107,6 +107,9 @@ func (l *loader) filled() error {
 			break
 		}
 	}
+	for k, of := range l.listings {
+		k.relisted = of.sum != 0
+	}
 	l.listings = nil
 	l.t.walkedAll = l.filing
 	return nil

@@ -49,7 +49,7 @@ func (s *Store) counts(x *txn) queue.StoreStatus {
 		OpenKeys: t.depth.keys, HeldKeys: t.depth.heldKeys, LedgerKeys: t.count.remembered,
 		BlockedKeys: t.depth.blockedKeys, OperatorHolds: t.depth.operatorHolds, DeadUnvalued: t.unvalued,
 		LastSeq: t.count.lastSeq, Head: t.count.head, Records: t.count.lastN, Opening: t.opening, Origin: queue.Origin(s.id), Paused: t.paused(),
-		Damaged: int64(len(t.standIns) + len(t.lostFlights)), DamagedSegments: int64(len(t.ledger.Damaged())),
+		Damaged: int64(len(t.standIns) + len(t.lostFlights) + len(t.strayed)), DamagedSegments: int64(len(t.ledger.Damaged())),
 		ArchivedN: t.archived.N, ArchivedBlock: t.archived.Head.Block, ArchivedAt: t.archived.At,
 		FileBytes: x.room.file, FreeBytes: x.room.inside, DiskFree: x.room.disk,
 	}

@@ -184,10 +184,18 @@ func damagedBytes(seq uint64) string {
 // whose bytes are damaged.
 const refuseDamaged = "its stored bytes are damaged: discard it, or restore a copy that has them"
 
-// newDamage lists what is damaged of the ledger and has not been told.
+// newDamage lists what is damaged of the ledger, or of what is parked, and has not been
+// told.
 func (s *Store) newDamage() (texts []string) {
 	for _, err := range s.t.ledger.Damaged() {
 		text := fmt.Sprintf("the ledger: %v; lines whose idempotency key may be there are rejected, all others are stored", err)
+		if !s.told[text] {
+			s.told[text] = true
+			texts = append(texts, text)
+		}
+	}
+	for _, seq := range s.t.strayed {
+		text := fmt.Sprintf("an entry of bucket parked for place %d is damaged: its key waits until the next start, which files its messages anew", seq)
 		if !s.told[text] {
 			s.told[text] = true
 			texts = append(texts, text)

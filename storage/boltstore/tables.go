@@ -23,6 +23,7 @@ type tables struct {
 	untrimmed   uint64             // the first epoch with records that were not trimmed is not before this one
 	standIns    map[uint64]standIn // by seq: of what can't be read
 	lostFlights []uint64           // messages whose lease record can't be read
+	strayed     []uint64           // places of entries of bucket parked that lead to no message of their key
 	ready       *shelves
 	heads       [len(queue.Routes)]headHeap
 	turn        uint64

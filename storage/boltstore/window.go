@@ -3,6 +3,7 @@ package boltstore
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"breakwater/queue"
 )
@@ -111,10 +112,10 @@ func (x *txn) firstParked(k *key) (first queue.Place) {
 // passed it: there may be a message of the key before it that was at hand in that
 // process and is still ahead in this one.
 func (x *txn) unpark(k *key) error {
-	var taken [][]byte
+	var taken, stale [][]byte
 	most := max(unparkLeast, min(unparkStep, (unparkMost-x.moved)/4))
 	c := x.b.parked.Cursor()
-	for at, _ := c.Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) && len(taken) < most; at, _ = c.Next() {
+	for at, _ := c.Seek(k.hash[:]); bytes.HasPrefix(at, k.hash[:]) && len(taken)+len(stale) < most; at, _ = c.Next() {
 		place, ok := queue.ParsePlaceKey(at[len(k.hash):])
 		if !ok {
 			return fmt.Errorf("%w: a key of %d bytes in bucket parked", queue.ErrDamaged, len(at))
@@ -122,26 +123,61 @@ func (x *txn) unpark(k *key) error {
 		if x.t.beyond(place) {
 			break
 		}
-		h, _, err := x.readableAt(place, x.b.backlog.Get(at[len(k.hash):]))
+		h, ok, err := x.parkedMessage(k, place)
 		if err != nil {
 			return err
+		}
+		if !ok && k.relisted {
+			stale = append(stale, bytes.Clone(at))
+			continue
+		}
+		if !ok {
+			if len(taken) == 0 {
+				x.holdStrayed(k, place)
+			}
+			break
 		}
 		k.window = append(k.window, refOf(place, h))
 		taken = append(taken, bytes.Clone(at))
 	}
-	for _, at := range taken {
+	for _, at := range append(stale, taken...) {
 		x.dirty = true
 		if err := x.b.parked.Delete(at); err != nil {
 			return err
 		}
 	}
 	x.moved += len(taken)
-	k.parked -= int32(len(taken))
+	k.parked -= int32(len(taken) + len(stale))
 	x.t.windowed += len(taken)
 	if k.parked == 0 {
 		k.lastParked = queue.Place{}
 	}
 	return nil
+}
+
+// parkedMessage reads the message to which a key's entry in bucket parked leads; ok is
+// false if that is none of this key. The entry is damaged then: it has stood for another
+// place, or another key.
+func (x *txn) parkedMessage(k *key, place queue.Place) (h header, ok bool, err error) {
+	rec := x.b.backlog.Get(place.AppendKey(nil))
+	if rec == nil {
+		return h, false, nil
+	}
+	if h, _, err = x.readableAt(place, rec); err != nil {
+		return h, false, err
+	}
+	return h, h.key == k.hash, nil
+}
+
+// holdStrayed makes a key wait whose next entry in bucket parked is damaged: the message
+// that it has stood for would be passed over (P5).
+func (x *txn) holdStrayed(k *key, place queue.Place) {
+	x.t.lift(k)
+	k.damaged = max(place.Seq, 1)
+	x.t.countKey(k, 1)
+	if len(x.t.strayed) < maxDamaged && !slices.Contains(x.t.strayed, k.damaged) {
+		x.t.strayed = append(x.t.strayed, k.damaged)
+	}
 }
 
 // rejoin puts a message that was leased or dead back at its own place, wherever the
