@@ -7,6 +7,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -296,8 +297,12 @@ func TestSpoilt_job(t *testing.T) {
 				put(t, b, key, bad)
 				m.commit(t)
 				m.reopen(t)
-				if len(m.l.Repaired()) == 0 {
+				goesOn := slices.ContainsFunc(m.l.jobs, func(j *job) bool { return !j.clearing && j.out.id == out })
+				if bytes.Equal(bucket, bucketBlocks) && goesOn {
 					continue // it ends a run, which nobody reads now
+				}
+				if len(m.l.Repaired()) == 0 {
+					t.Error("nothing is said of it")
 				}
 				begun++
 				if n := len(m.doubts(t)); n > 0 {
