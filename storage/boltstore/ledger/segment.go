@@ -119,7 +119,7 @@ func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (p *piece, end []
 		return nil, nil, damage(bucketBlocks, before, "there is no such block")
 	}
 	if before == nil {
-		err = begins(tx, id, start)
+		err = begins(tx, start)
 	} else {
 		key, value = c.Next()
 	}
@@ -148,14 +148,13 @@ func rebuildPiece(tx *bolt.Tx, id uint64, before, last []byte) (p *piece, end []
 
 // begins makes sure that a search for the first block of a segment has not gone past it:
 // then it, or one that leads searches astray, is the entry before.
-func begins(tx *bolt.Tx, id uint64, start []byte) error {
+func begins(tx *bolt.Tx, start []byte) error {
 	c := tx.Bucket(bucketBlocks).Cursor()
-	key, value := c.Seek(start)
-	if key == nil {
-		key, value = c.Last()
-	} else {
-		key, value = c.Prev()
+	step := c.Prev
+	if found, _ := c.Seek(start); found == nil {
+		step = c.Last
 	}
+	key, value := step()
 	if key == nil {
 		return nil
 	}
