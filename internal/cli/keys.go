@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -266,25 +267,51 @@ func amountText(amount, currency string) string {
 }
 
 // waitText is a time that a key waits for: "hold of seq 3 until 2099-01-01T00:00:00Z".
-func waitText(w *api.KeyWait) string {
+func waitText(w *api.KeyWait) string { return clock{}.wait(w) }
+
+// clock says when something was or will be: as a moment, or if it knows what time it is
+// now as the time between, which takes less room.
+type clock struct{ now api.Time }
+
+func (c clock) since(t api.Time) string {
+	if c.now.IsZero() || t.IsZero() {
+		return "since " + moment(t)
+	}
+	return "for " + rough(c.now.Sub(t.Time))
+}
+
+func (c clock) until(t api.Time) string {
+	if c.now.IsZero() || t.IsZero() {
+		return "until " + moment(t)
+	}
+	return "for " + rough(t.Sub(c.now.Time)) + " more"
+}
+
+// rough is a length of time in the largest unit that it has one of, rounded down: "3h".
+func rough(d time.Duration) string {
+	text := api.LengthText(d)
+	return text[:1+strings.IndexAny(text, "ydhms")]
+}
+
+func (c clock) wait(w *api.KeyWait) string {
 	what := "hold"
 	if w.Retry {
 		what = "retry"
 	}
-	return fmt.Sprintf("%s of seq %d until %s", what, w.Seq, moment(w.Until))
+	return fmt.Sprintf("%s of seq %d %s", what, w.Seq, c.until(w.Until))
 }
 
 // ownReasons are those that a key's own members tell, in fewer words.
 var ownReasons = []queue.Reason{queue.WhyDamaged, queue.WhyBlocked, queue.WhyOperator, queue.WhyRetry, queue.WhyHold, queue.WhyLeased}
 
-// waitsText is what a key waits for, in short, and what keeps everything or its route.
-func waitsText(k *api.Key) string {
+// waits is what a key waits for, in short, and what keeps everything or its route.
+func (c clock) waits(k *api.Key) string {
 	var parts []string
 	if k.Damaged != 0 {
 		parts = append(parts, "the damaged bytes of seq "+strconv.FormatUint(k.Damaged, 10))
 	}
 	if l := k.Letter; l != nil {
-		text := fmt.Sprintf("dead letter %d since %s: %s", l.Seq, moment(l.DeadAt), l.Code)
+		text := fmt.Sprintf("dead letter %d %s: %s", l.Seq, c.since(l.DeadAt), l.Code)
 		if l.Reason != "" {
 			text += ": " + short(l.Reason, 60)
 		}
@@ -294,21 +321,21 @@ func waitsText(k *api.Key) string {
 		parts = append(parts, text)
 	}
 	if h := k.Hold; h != nil {
-		text := cmp.Or(h.By, "an operator") + " since " + moment(h.Since)
+		text := cmp.Or(h.By, "an operator") + " " + c.since(h.Since)
 		if h.Reason != "" {
 			text += ": " + short(h.Reason, 60)
 		}
 		parts = append(parts, text)
 	}
 	if w := k.Wait; w != nil {
-		parts = append(parts, waitText(w))
+		parts = append(parts, c.wait(w))
 	}
 	if h := k.Holder; h != nil {
-		parts = append(parts, fmt.Sprintf("%s, who has seq %d until %s", short(h.Owner, 32), h.Seq, moment(h.Deadline)))
+		parts = append(parts, fmt.Sprintf("%s, who has seq %d %s", short(h.Owner, 32), h.Seq, c.until(h.Deadline)))
 	}
 	for i := range k.WaitsFor {
-		if c := &k.WaitsFor[i]; !slices.Contains(ownReasons, queue.Reason(c.Reason)) {
-			parts = append(parts, short(c.Words, 200))
+		if cause := &k.WaitsFor[i]; !slices.Contains(ownReasons, queue.Reason(cause.Reason)) {
+			parts = append(parts, short(cause.Words, 200))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -136,14 +136,29 @@ func keysText(st *api.Status) string {
 
 // riskText is how much money waits, and for how long; nothing if nothing does.
 func riskText(st *api.Status) (text []byte) {
+	for _, t := range [][]byte{atRiskText(st), agesText(st)} {
+		if len(t) > 0 {
+			text = append(append(text, t...), '\n')
+		}
+	}
+	return text
+}
+
+// atRiskText is how much money waits; nothing if none does.
+func atRiskText(st *api.Status) []byte {
 	rows := [][]string{{"AT RISK", "OPEN", "OF IT HELD", "DEAD"}}
 	for _, r := range st.AtRisk {
 		rows = append(rows, []string{r.Currency, r.Open, r.Held, r.Dead})
 	}
-	if len(rows) > 1 {
-		text = append(table(rows), '\n')
+	if len(rows) == 1 {
+		return nil
 	}
-	rows = [][]string{{"AGE", "UNDER 24 H", "1-3 DAYS", "3-7 DAYS", "OVER 7 DAYS"}}
+	return table(rows)
+}
+
+// agesText is how old what is open and dead is; nothing if nothing is.
+func agesText(st *api.Status) []byte {
+	rows := [][]string{{"AGE", "UNDER 24 H", "1-3 DAYS", "3-7 DAYS", "OVER 7 DAYS"}}
 	for _, a := range []struct {
 		name string
 		ages api.Ages
@@ -152,10 +167,10 @@ func riskText(st *api.Status) (text []byte) {
 			rows = append(rows, []string{a.name, number(a.ages.Under24h), number(a.ages.To3d), number(a.ages.To7d), number(a.ages.Over7d)})
 		}
 	}
-	if len(rows) > 1 {
-		text = append(append(text, table(rows)...), '\n')
+	if len(rows) == 1 {
+		return nil
 	}
-	return text
+	return table(rows)
 }
 
 // routeRows say who works on each route that has anything to say.

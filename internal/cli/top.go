@@ -18,6 +18,9 @@ const (
 	leastInterval   = time.Second
 	// topKeys is how many partition keys it asks for.
 	topKeys = 50
+	// leastKeyLines is how many lines of them a small terminal has, if there are so many:
+	// for their sake it goes without other tables.
+	leastKeyLines = 5
 )
 
 func (e *env) topCommand() *ucli.Command {
@@ -163,7 +166,7 @@ func (e *env) printTopJSON(v *topView) error {
 
 // keyRow is a partition key as a row of a list.
 func keyRow(k *api.Key) []string {
-	return []string{keyName(k), k.State, number(k.Open), moment(k.AcceptedAt), amountsText(k.Amounts), waitsText(k)}
+	return []string{keyName(k), k.State, number(k.Open), moment(k.AcceptedAt), amountsText(k.Amounts), clock{}.waits(k)}
 }
 
 var errNoTerminal = errors.New("the terminal cannot be drawn on: --plain prints lines")

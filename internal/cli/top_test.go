@@ -52,16 +52,16 @@ dead letters: REJECTED 2   POISON_MESSAGE 1
 AT RISK  OPEN     OF IT HELD  DEAD
 EUR      1042.37  42.00       0.00
 
+OLDEST        AGE   SEQ  PARTITION KEY  TRACE ID  ACCEPTED
+ROUTE_REVIEW  1m1s  7    ACME           t         2026-03-02T08:59:00Z
+
 AGE           UNDER 24 H  1-3 DAYS  3-7 DAYS  OVER 7 DAYS
 open          5           0         0         0
 dead letters  0           0         0         3
 
-OLDEST        AGE   SEQ  PARTITION KEY  TRACE ID  ACCEPTED
-ROUTE_REVIEW  1m1s  7    ACME           t         2026-03-02T08:59:00Z
-
-PARTITION KEY  STATE    OPEN  FIRST ACCEPTED        AMOUNT     WAITS FOR
-ACME\x1b[2J    blocked  2     2026-03-02T09:00:00Z  42.00 EUR  dead letter 5 since 2026-03-02T09:00:00Z: REJECTED: no account
-Birch          held     1                                      retry of seq 6 until 2026-03-02T10:00:00Z
+KEY          STATE    OPEN  AGE  AMOUNT     WAITS FOR
+ACME\x1b[2J  blocked  2     10s  42.00 EUR  dead letter 5 for 10s: REJECTED: no account
+Birch        held     1                     retry of seq 6 for 59m more
 
 next: breakwater keys list --blocked`
 
@@ -127,6 +127,39 @@ func TestTopView(t *testing.T) {
 			if last := lines[len(lines)-1].text; height >= all-3 && last != "next: breakwater keys list --blocked" {
 				t.Errorf("%d rows end with %q", height, last)
 			}
+		}
+	})
+	t.Run("a small terminal has keys in place of other tables, and why they wait", func(t *testing.T) {
+		v := &topView{}
+		l := aLook(1)
+		for _, currency := range []string{"JPY", "USD"} {
+			l.status.AtRisk = append(l.status.AtRisk, api.AtRisk{Currency: currency, Open: "1", Held: "1", Dead: "1"})
+		}
+		l.keys[0].Letter.Seq, l.keys[0].Letter.DeadAt = 12345, api.Time{Time: topStart.Add(-3*time.Hour - 12*time.Minute)}
+		l.keys[0].AcceptedAt, l.keys[0].Letter.Reason = api.Time{Time: topStart.Add(-4 * time.Hour)}, "exit status 65: no account 4711"
+		for range 10 {
+			l.keys = append(l.keys, l.keys[0])
+		}
+		l.status.Routes = append(l.status.Routes, api.Route{Route: "AUTO_RESOLVE"})
+		l.status.Oldest = append(l.status.Oldest, api.Oldest{Route: "AUTO_RESOLVE", AgeMS: 1, Seq: 9})
+		v.take(l)
+		const height = 24
+		lines, codes, reasons := v.lines(height), 0, 0 // that fit in 80, and in 120 columns
+		for _, line := range lines {
+			if strings.Contains(line.text[:min(80, len(line.text))], " for 3h: REJECTED") {
+				codes++
+			}
+			if strings.Contains(line.text[:min(120, len(line.text))], "no account 4711") {
+				reasons++
+			}
+		}
+		text := textOf(lines)
+		if len(lines) > height || codes < 4 || reasons != codes || !strings.Contains(text, "\nJPY ") || strings.Contains(text, "OVER 7 DAYS") ||
+			!strings.HasSuffix(text, "\nnext: breakwater keys list --blocked\nnext: breakwater why 9") {
+			t.Errorf("%d lines, %d keys with a code that fits, %d with a reason:\n%s", len(lines), codes, reasons, text)
+		}
+		if tall := textOf(v.lines(50)); !strings.Contains(tall, "OVER 7 DAYS") || !strings.Contains(tall, "\nOLDEST ") {
+			t.Error(tall)
 		}
 	})
 	t.Run("what asks for a person is marked", func(t *testing.T) {
@@ -195,7 +228,7 @@ func TestTopOnScreen(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := <-drawn
-		for _, want := range []string{"breakwater 1.2.3  up 1h0m  2026-03-02 09:00:1", "lately: 120/s stored, 100/s done in 5 s", `ACME\x1b[2J    blocked`, "next: breakwater keys list --blocked"} {
+		for _, want := range []string{"breakwater 1.2.3  up 1h0m  2026-03-02 09:00:1", "lately: 120/s stored, 100/s done in 5 s", `ACME\x1b[2J  blocked`, "next: breakwater keys list --blocked"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is missing in\n%s", want, text)
 			}

@@ -72,6 +72,7 @@ func (v *topView) lines(height int) []topLine {
 		return out
 	}
 	out = append(out, v.summary()...)
+	tables := v.tables()
 	var foot []topLine
 	for i, next := range nextOfStatus(v.status) {
 		if i == 0 {
@@ -79,17 +80,41 @@ func (v *topView) lines(height int) []topLine {
 		}
 		foot = append(foot, topLine{oneLine("next: " + v.aim.at(next)), toneHead})
 	}
-	if room := height - len(out) - len(foot) - 2; height == 0 || room > 0 {
-		out = append(out, v.keyLines(room)...)
+	keys := v.keyLines()
+	if height > 0 {
+		room := height - len(out) - len(foot)
+		tables = fit(tables, room-min(len(keys), keyLinesHead+leastKeyLines))
+		for _, t := range tables {
+			room -= len(t)
+		}
+		if room <= keyLinesHead {
+			keys = nil
+		}
+		keys = keys[:min(len(keys), max(room, 0))]
 	}
-	out = append(out, foot...)
+	for _, t := range tables {
+		out = append(out, t...)
+	}
+	out = append(append(out, keys...), foot...)
 	if height > 0 && len(out) > height {
 		out = out[:height]
 	}
 	return out
 }
 
-// summary is all but the keys.
+// fit leaves tables out until the rest has no more lines than there is room for: the
+// least needed first, which is the last one.
+func fit(tables [][]topLine, room int) [][]topLine {
+	lines := 0
+	for i, t := range tables {
+		if lines += len(t); lines > room {
+			return tables[:i]
+		}
+	}
+	return tables
+}
+
+// summary is all but the tables.
 func (v *topView) summary() (out []topLine) {
 	st := v.status
 	part := func(t tone, lines ...string) {
@@ -125,15 +150,26 @@ func (v *topView) summary() (out []topLine) {
 	if text := deadText(st.DeadByCode); text != "" {
 		part(toneText, "dead letters: "+text)
 	}
-	part(toneText, "")
-	for _, table := range [][]byte{riskText(st), oldestText(st.Oldest)} {
-		for i, l := range tableLines(table) {
+	return out
+}
+
+// tables are what is at risk, the oldest of each route, and the ages, in that order,
+// since it is that of need; each has a blank line before it.
+func (v *topView) tables() (out [][]topLine) {
+	st := v.status
+	for _, text := range [][]byte{atRiskText(st), oldestText(st.Oldest), agesText(st)} {
+		if len(text) == 0 {
+			continue
+		}
+		lines := []topLine{{}}
+		for i, l := range tableLines(text) {
 			t := toneText
 			if i == 0 && strings.ToUpper(l) == l {
 				t = toneHead
 			}
-			part(t, l)
+			lines = append(lines, topLine{oneLine(l), t})
 		}
+		out = append(out, lines)
 	}
 	return out
 }
@@ -172,19 +208,26 @@ func deadText(byCode map[string]int64) string {
 	return strings.Join(codes, "   ")
 }
 
-// keyLines are the keys that wait, in so many rows; 0 or less: all that were read.
-func (v *topView) keyLines(room int) (out []topLine) {
-	rows := [][]string{{"PARTITION KEY", "STATE", "OPEN", "FIRST ACCEPTED", "AMOUNT", "WAITS FOR"}}
+// keyLinesHead is how many of keyLines come before the keys: a blank one and the names of
+// the columns.
+const keyLinesHead = 2
+
+// keyLines are the keys that wait. Ages stand in place of moments: why a key waits must not
+// be what the end of the line cuts off.
+func (v *topView) keyLines() (out []topLine) {
+	rows := [][]string{{"KEY", "STATE", "OPEN", "AGE", "AMOUNT", "WAITS FOR"}}
+	now := clock{v.status.Now}
 	for i := range v.keys {
 		if k := &v.keys[i]; k.State == api.KeyBlocked || k.State == api.KeyHeld {
-			rows = append(rows, keyRow(k))
+			age := ""
+			if !k.AcceptedAt.IsZero() {
+				age = rough(v.status.Now.Sub(k.AcceptedAt.Time))
+			}
+			rows = append(rows, []string{keyName(k), k.State, number(k.Open), age, amountsText(k.Amounts), now.waits(k)})
 		}
 	}
 	if len(rows) == 1 {
 		return nil
-	}
-	if room > 0 && len(rows) > room {
-		rows = rows[:room]
 	}
 	out = append(out, topLine{})
 	for i, l := range tableLines(table(rows)) {
