@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"breakwater/internal/control/api"
@@ -90,36 +89,6 @@ func verdictText(verdict string) string {
 	return verdict
 }
 
-// text sums up what became of the checkpoints.
-func (s *signedHeads) text() string {
-	parts := []string{fmt.Sprintf("%s with a good signature, %s of them found", number(s.Checked), number(s.Found))}
-	if n := s.Trimmed; n > 0 {
-		parts = append(parts, number(n)+" before what was kept")
-	}
-	if n := s.Incomplete; n > 0 {
-		parts = append(parts, number(n)+plural(n, " that breaks off", " that break off"))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// appendContradictions adds a line for each checkpoint that does not fit.
-func (s *signedHeads) appendContradictions(text []byte) []byte {
-	if s == nil {
-		return text
-	}
-	for _, c := range s.Contradictions {
-		of := ""
-		if c.N != 0 {
-			of = fmt.Sprintf(", record %s signed %s by %s", number(c.N), moment(c.At), c.Key)
-		}
-		text = append(append(text, oneLine(fmt.Sprintf("wrong: checkpoint at line %d of %s%s: %s", c.Line, s.path, of, c.Why))...), '\n')
-	}
-	if s.More {
-		text = append(text, "there are more checkpoints that do not fit than are listed\n"...)
-	}
-	return text
-}
-
 // proofs says what the verification proved, and what it did not.
 func (v *verifying) proofs() (proved, not []string) {
 	if len(v.Findings) > 0 {
@@ -161,11 +130,19 @@ func (v *verifying) outsideProofs() (proved, not []string) {
 	if s := v.signed; s != nil && s.Newest != nil {
 		proved = append(proved, fmt.Sprintf("the trail holds exactly the first %s records that the key %s signed on %s",
 			number(s.Newest.N), s.Newest.Key, moment(s.Newest.At)))
-		not = append(not, fmt.Sprintf("that nothing was cut off or written anew after record %s: no checkpoint says anything of it", number(s.Newest.N)),
+		after := fmt.Sprintf("that nothing was cut off or written anew after record %s", number(s.Newest.N))
+		if s.missed(queue.WitnessCut)+s.Later == 0 {
+			after += ": no checkpoint says anything of it"
+		}
+		not = append(not, after,
 			"that whoever has the private key signed no other trail")
 	}
 	if witnessed == 0 && (v.signed == nil || v.signed.Newest == nil) {
 		not = append(not, "that nothing was cut off at the end, and that not all of it was written anew: --checkpoint and --witness show it")
+	}
+	if s := v.signed; s != nil && s.Later > 0 {
+		not = append(not, fmt.Sprintf("that the file is a copy from %s, as --as-of says, and not one that was cut off there: %s, which %s signed later, would show it",
+			moment(api.Time{Time: s.asOf}), counted(s.Later, "checkpoint", "checkpoints"), plural(s.Later, "was", "were")))
 	}
 	if s := v.signed; s != nil && s.Trimmed > 0 {
 		not = append(not, fmt.Sprintf("what %s %s of records that were trimmed: an archive from before can show it",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -18,6 +19,7 @@ import (
 // and what the trail says to them. Of a nil one there are none.
 type signedHeads struct {
 	path string
+	key  string // as it was given
 	keys *checkpoint.Keys
 	f    *os.File
 	read chan checkpoint.Entry // what is left of the file
@@ -25,11 +27,16 @@ type signedHeads struct {
 	ctx  context.Context // of the reading
 	stop context.CancelFunc
 	part []checkpoint.Entry // of the verification under way
+	asOf time.Time          // when the file is said to have been copied; zero: nothing is said
 
-	Checked        int             `json:"checked"`    // whose signature is good
-	Found          int             `json:"found"`      // that the trail has
-	Trimmed        int             `json:"trimmed"`    // before the first record that was kept: not looked for
-	Incomplete     int             `json:"incomplete"` // that break off: they prove nothing
+	unmet map[queue.Verdict]int // where Contradictions has the kind of which there is one entry, from 1
+	since time.Time             // when the first was signed that lies behind the trail's end
+
+	Checked        int             `json:"checked"`         // whose signature is good
+	Found          int             `json:"found"`           // that the trail has
+	Trimmed        int             `json:"trimmed"`         // before the first record that was kept: not looked for
+	Incomplete     int             `json:"incomplete"`      // that break off: they prove nothing
+	Later          int             `json:"later,omitempty"` // behind the file's end, and signed after the time that it is said to be of
 	Newest         *provedHead     `json:"newest,omitempty"`
 	Contradictions []contradiction `json:"contradictions"`
 	More           bool            `json:"more,omitempty"` // contradictions that are not listed
@@ -44,23 +51,31 @@ type provedHead struct {
 }
 
 // contradiction is a checkpoint that does not fit, and why. Kind is a verdict, or
-// "malformed", "other_key", "signature", "origin".
+// "malformed", "other_key", "signature", "origin". Of those with the same verdict there
+// is one entry: a daemon signs one a minute, and all that it signed after a copy have the
+// same to say of it.
 type contradiction struct {
-	Line int      `json:"line"`
-	Kind string   `json:"kind"`
-	N    uint64   `json:"n,omitempty"`
-	At   api.Time `json:"at,omitzero"`
-	Key  string   `json:"key,omitempty"`
-	Why  string   `json:"why"`
+	Line  int      `json:"line"`
+	Kind  string   `json:"kind"`
+	N     uint64   `json:"n,omitempty"` // of a verdict: the lowest of them
+	At    api.Time `json:"at,omitzero"`
+	Key   string   `json:"key,omitempty"`
+	Why   string   `json:"why"`
+	Count int      `json:"count,omitempty"` // of a verdict: how many checkpoints have it
 }
 
-// maxContradictions bounds the list.
+// maxContradictions bounds the list, but for the one entry of each verdict.
 const maxContradictions = 100
 
 // signedOf opens the checkpoints that the command names; nil if it names none.
 func signedOf(c *ucli.Context) (*signedHeads, error) {
 	path, key := c.String("checkpoint"), c.String("key")
+	asOf, err := timeFlag(c, "as-of")
 	switch {
+	case err != nil:
+		return nil, err
+	case !asOf.IsZero() && (path == "" || c.String("file") == ""):
+		return nil, usageFor(c, "--as-of says when a copy was made: it is for --file and --checkpoint")
 	case path == "" && key == "":
 		return nil, nil
 	case path == "":
@@ -83,13 +98,15 @@ func signedOf(c *ucli.Context) (*signedHeads, error) {
 		_ = f.Close() // nothing was read
 		return nil, usageFor(c, "--checkpoint: %s is a folder: name the file in it", path)
 	}
-	return readSigned(c.Context, path, f, keys), nil
+	s := readSigned(c.Context, path, f, keys)
+	s.key, s.asOf = key, asOf
+	return s, nil
 }
 
 // readSigned begins to read checkpoints, until the file or ctx ends or nobody wants more.
 func readSigned(ctx context.Context, path string, f *os.File, keys *checkpoint.Keys) *signedHeads {
 	s := &signedHeads{
-		path: path, keys: keys, f: f, Contradictions: []contradiction{},
+		path: path, keys: keys, f: f, Contradictions: []contradiction{}, unmet: map[queue.Verdict]int{},
 		read: make(chan checkpoint.Entry), fail: make(chan error, 1),
 	}
 	s.ctx, s.stop = context.WithCancel(ctx)
@@ -184,8 +201,10 @@ func (s *signedHeads) judge(v *api.Verification, verdicts []string) {
 			s.contradict(e, "origin", fmt.Sprintf("it is of the store %s, and this is %s", e.Checkpoint.Origin, v.Audit.Origin))
 		case verdict == queue.WitnessTrimmed:
 			s.Trimmed++
+		case verdict == queue.WitnessCut && !s.asOf.IsZero() && e.Checkpoint.Time.After(s.asOf):
+			s.Later++
 		case verdict != queue.WitnessFound:
-			s.contradict(e, verdicts[i], contradictionText(verdict, &e.Checkpoint, v))
+			s.miss(e, verdict, v)
 		default:
 			s.found(e)
 		}
@@ -201,9 +220,39 @@ func (s *signedHeads) found(e *checkpoint.Entry) {
 	}
 }
 
+// miss notes one that the trail does not have.
+func (s *signedHeads) miss(e *checkpoint.Entry, verdict queue.Verdict, v *api.Verification) {
+	c := &e.Checkpoint
+	if verdict == queue.WitnessCut && (s.since.IsZero() || c.Time.Before(s.since)) {
+		s.since = c.Time
+	}
+	at := s.unmet[verdict]
+	if at == 0 {
+		s.Contradictions = append(s.Contradictions, contradiction{})
+		at = len(s.Contradictions)
+		s.unmet[verdict] = at
+	}
+	one := &s.Contradictions[at-1]
+	if one.Count == 0 || c.N < one.N {
+		*one = contradiction{
+			Line: e.Line, Kind: string(verdict), N: c.N, At: api.Time{Time: c.Time}, Key: e.Key,
+			Why: contradictionText(verdict, c, v), Count: one.Count,
+		}
+	}
+	one.Count++
+}
+
+// missed is how many have that verdict.
+func (s *signedHeads) missed(verdict queue.Verdict) int {
+	if at := s.unmet[verdict]; at > 0 {
+		return s.Contradictions[at-1].Count
+	}
+	return 0
+}
+
 // contradict notes one that does not fit.
 func (s *signedHeads) contradict(e *checkpoint.Entry, kind, why string) {
-	if len(s.Contradictions) == maxContradictions {
+	if len(s.Contradictions)-len(s.unmet) == maxContradictions {
 		s.More = true
 		return
 	}

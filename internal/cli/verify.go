@@ -38,16 +38,24 @@ the configuration writes them (or a log that has them on its lines), and all are
 checked. KEY is the public key, or a file with one or several, one a line. What they
 prove is that the file holds exactly the records that were signed; nothing proves what
 came after the newest of them. A checkpoint that breaks off (the power went out) is
-counted and proves nothing.`,
+counted and proves nothing.
+
+A copy or archive does not hold what was signed after it was made, and cannot be told
+from one whose end was cut off: that is a finding, unless --as-of says of when the copy
+is. Then only checkpoints that were signed until that moment must be found; those that
+were signed later still may not contradict what it holds. Take the moment from whoever
+made the copy, not from the copy.`,
 			[]string{"0  everything is as it should be", status1, status2, "3  something is wrong, or a witness or checkpoint contradicts the trail"},
 			"breakwater audit verify", "breakwater audit verify --file copy.db",
 			"breakwater audit verify --witness 17:9f2c…",
-			"breakwater audit verify --file copy.db --checkpoint checkpoints.txt --key checkpoint.key.pub"),
+			"breakwater audit verify --file copy.db --checkpoint checkpoints.txt --key checkpoint.key.pub",
+			"breakwater audit verify --file a.db --checkpoint c.txt --key k.pub --as-of 2026-11-30"),
 		Flags: []ucli.Flag{
 			fileFlag(),
 			&ucli.StringSliceFlag{Name: "witness", Usage: "find this `BLOCK:HEAD` in the chain; may be repeated"},
 			&ucli.StringFlag{Name: "checkpoint", TakesFile: true, Usage: "find the signed heads in `FILE` in the chain"},
 			&ucli.StringFlag{Name: "key", TakesFile: true, Usage: "check their signatures with `KEY`, a public key or a file of such"},
+			&ucli.StringFlag{Name: "as-of", Usage: "the copy is of this `TIME`: what was signed later need not be in it"},
 		},
 		Action: e.verify,
 	}
@@ -75,7 +83,7 @@ func (e *env) verify(c *ucli.Context) error {
 	if c.Bool("json") {
 		err = e.printJSON(v.document())
 	} else {
-		err = write(e.Stdout, v.certificate(time.Now()))
+		err = write(e.Stdout, append(v.certificate(time.Now()), v.hints(e.aim)...))
 	}
 	if !v.sound() {
 		return quiet(exitFindings) // also when nobody reads the certificate
@@ -160,8 +168,15 @@ func (v *verifying) ask(ctx context.Context, control *client.Control) error {
 	return nil
 }
 
-// sound reports whether nothing is wrong, and nothing contradicts the trail.
-func (v *verifying) sound() bool { return v.Sound && v.signed.sound() }
+// sound reports whether nothing is wrong, and nothing contradicts the trail. What the
+// answer says of it counts a checkpoint that may be missing.
+func (v *verifying) sound() bool {
+	if v.signed == nil {
+		return v.Sound
+	}
+	contradicted := slices.ContainsFunc(v.witnesses, func(w witness) bool { return queue.Verdict(w.verdict).Contradicts() })
+	return len(v.Findings) == 0 && !contradicted && v.signed.sound()
+}
 
 // verifyDocument is the verification for programs.
 type verifyDocument struct {
