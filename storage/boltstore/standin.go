@@ -188,10 +188,11 @@ const refuseDamaged = "its stored bytes are damaged: discard it, or restore a co
 // told.
 func (s *Store) newDamage() (texts []string) {
 	for _, err := range s.t.ledger.Damaged() {
-		text := fmt.Sprintf("the ledger: %v; lines whose idempotency key may be there are rejected, all others are stored", err)
-		if !s.told[text] {
-			s.told[text] = true
-			texts = append(texts, text)
+		// One report for a segment: a transaction that is undone may find another of its
+		// blocks first, the next time.
+		if name := fmt.Sprint("segment ", err.Segment); !s.told[name] {
+			s.told[name] = true
+			texts = append(texts, fmt.Sprintf("the ledger: %v; lines whose idempotency key may be there are rejected, all others are stored", err))
 		}
 	}
 	for _, seq := range s.t.strayed {

@@ -134,7 +134,7 @@ var replayPromises = []promise{
 		want := []string{"1", "2 IDEMPOTENCY_CONFLICT", "3 waits", "4 USAGE", "5", "5 NOT_FOUND", "6 NOT_FOUND", "99 NOT_FOUND"}
 		equal(w, "rehearsed", w.replayed(w.dry(), list...), want)
 		w.since(mark)
-		equal(w, "nothing has changed", w.status(), status)
+		equal(w, "nothing has changed", plain(w.status()), plain(status)) // others write to the disk
 		want[2] = "3"
 		equal(w, "done", w.replayed(w.operator(""), list...), want)
 	}},

@@ -55,10 +55,10 @@ func (s *segment) doubt(err error) error {
 
 // Damaged returns what is wrong with the damaged segments met since Open or Reload, an
 // error for each, newest segment first.
-func (l *Ledger) Damaged() (errs []error) {
+func (l *Ledger) Damaged() (errs []*DoubtError) {
 	for _, s := range l.segments {
 		if s.damaged != nil {
-			errs = append(errs, fmt.Errorf("segment %d, of %d keys: %w", s.id, s.records, s.damaged))
+			errs = append(errs, &DoubtError{s.id, fmt.Errorf("segment %d, of %d keys: %w", s.id, s.records, s.damaged)})
 		}
 	}
 	return errs
