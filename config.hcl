@@ -19,7 +19,8 @@
 
 # The folder of the durable state, mode 0700. Of this folder, as of every other that is named
 # here, breakwater makes the last level and nothing above it: a typo in a path is an error,
-# and not a new, empty store. Restart.
+# and not a new, empty store. On a disk of its own put it two levels below the mount point: then
+# it is an error, too, if that is not mounted. Restart.
 data_dir = "./var"
 
 # The folder of the sockets, mode 0750 with their group. Default: $RUNTIME_DIRECTORY (systemd

@@ -162,6 +162,13 @@ func (a *appliance) openStore(stop context.Context) error {
 		a.endCommands()
 		return errors.Join(fmt.Errorf("take the store into service: %w", err), a.closeStore())
 	}
+	if report.Restored {
+		retireManifest(c.Store.Path, a.log)
+	}
+	if report.Created {
+		a.log.Warn("made a new, empty store", "path", c.Store.Path,
+			"expected_one", "stop breakwater; see whether its disk is mounted, and data_dir and store.path (breakwater config show)")
+	}
 	a.log.Info("store opened", "path", c.Store.Path, "created", report.Created, "clean", res.Clean,
 		"gave_back", res.GaveBack, "kept", res.Kept, "dead", res.DeadAgain)
 	return nil

@@ -97,6 +97,18 @@ func vouch(path string, log hclog.Logger) func() error {
 	}
 }
 
+// retireManifest puts away the manifest of an archive that is in service and recorded.
+// One that stays does no harm before the next restore.
+func retireManifest(path string, log hclog.Logger) {
+	retired, err := archive.Retire(path)
+	switch {
+	case err != nil:
+		log.Warn("the manifest of what was restored stays: remove it, or another archive will be compared with it", "error", err.Error())
+	case retired != "":
+		log.Info("the manifest of what was restored was renamed", "path", retired)
+	}
+}
+
 // refusedArchive is why there is no archive, in the words of HTTP.
 func refusedArchive(err error) error {
 	r := &control.Refused{Code: queue.CodeInternal, Err: err}

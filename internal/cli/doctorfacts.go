@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,7 @@ func lookAtFile(f *doctor.Facts) {
 func (e *env) askRunning(ctx context.Context, f *doctor.Facts, control *client.Control) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	f.Future, f.FutureWhy = futureRecord(ctx, control, f.Now)
+	askTrail(ctx, f, control)
 	clean, err := lastStop(ctx, control, f.Status.StartedAt.Time)
 	if f.File.Opened, f.File.Clean = err == nil, clean; err != nil {
 		f.File.Why = err.Error()
@@ -189,6 +190,39 @@ func (e *env) askRunning(ctx context.Context, f *doctor.Facts, control *client.C
 			f.Handlers = append(f.Handlers, doctor.Handled{Route: string(route), Of: of, P99: time.Duration(p99 * float64(time.Second))})
 		}
 	}
+}
+
+// askTrail asks for the records that say something.
+func askTrail(ctx context.Context, f *doctor.Facts, control *client.Control) {
+	f.Future, f.FutureWhy = futureRecord(ctx, control, f.Now)
+	for line, err := range control.Records(ctx, queue.TrailQuery{}) {
+		r, parsed := queue.ParseRecord(line)
+		if err = cmp.Or(err, parsed); err != nil {
+			f.FutureWhy = err.Error()
+		} else {
+			f.First = &doctor.Record{N: r.N, TS: r.TS}
+		}
+		break
+	}
+	if f.Status != nil && f.Status.Archived == nil {
+		f.Restored = lastRestore(ctx, control)
+	}
+}
+
+// lastRestore is the newest RESTORED of the trail; nil: there is none, or it cannot be
+// known.
+func lastRestore(ctx context.Context, control *client.Control) (last *doctor.Record) {
+	for line, err := range control.Records(ctx, queue.TrailQuery{Event: queue.EventRestored}) {
+		if err != nil {
+			return nil
+		}
+		r, err := queue.ParseRecord(line)
+		if err != nil {
+			return nil
+		}
+		last = &doctor.Record{N: r.N, TS: r.TS}
+	}
+	return last
 }
 
 // futureRecord finds the first record that is later than now.
@@ -274,7 +308,7 @@ func (e *env) openFile(ctx context.Context, f *doctor.Facts) error {
 	} else {
 		f.Status = &st
 	}
-	f.Future, f.FutureWhy = futureRecord(ctx, control, f.Now)
+	askTrail(ctx, f, control)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ edit or replay makes it younger.`,
 				case c.Bool("json"):
 					return e.printJSON(st)
 				}
-				return write(e.Stdout, append(statusText(&st), e.nextOf(&st)...))
+				return write(e.Stdout, append(statusText(&st, restoredAt(c.Context, control, &st)), e.nextOf(&st)...))
 			})
 		},
 	}
@@ -63,8 +64,24 @@ func (e *env) nextOf(st *api.Status) string {
 	return nextText(next...)
 }
 
+// restoredPatience is how long the status looks for a restore in the trail.
+const restoredPatience = 2 * time.Second
+
+// restoredAt is when a store was restored that no archive was made of since; zero: it
+// was not, or that is not known in time.
+func restoredAt(ctx context.Context, control *client.Control, st *api.Status) api.Time {
+	ctx, cancel := context.WithTimeout(ctx, restoredPatience)
+	defer cancel()
+	if st.Archived == nil {
+		if r := lastRestore(ctx, control); r != nil {
+			return api.Time{Time: r.TS}
+		}
+	}
+	return api.Time{}
+}
+
 // statusText is the status for people.
-func statusText(st *api.Status) []byte {
+func statusText(st *api.Status, restored api.Time) []byte {
 	rows := [][]string{
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
@@ -105,7 +122,7 @@ func statusText(st *api.Status) []byte {
 	if st.Checkpoint != nil {
 		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
 	}
-	rows = append(rows, []string{"archived", archivedText(st.Archived)})
+	rows = append(rows, []string{"archived", archivedText(st.Archived, restored)})
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"lately", recentText(st.Recent)})
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
@@ -220,8 +237,11 @@ func trailText(a *api.Audit) string {
 }
 
 // archivedText says how far the trail is in an archive.
-func archivedText(a *api.Archived) string {
-	if a == nil {
+func archivedText(a *api.Archived, restored api.Time) string {
+	switch {
+	case a == nil && !restored.IsZero():
+		return "nothing since the restore of " + moment(restored)
+	case a == nil:
 		return "nothing"
 	}
 	return fmt.Sprintf("%s %s, up to block %d, %s", number(a.Records), plural(a.Records, "record", "records"), a.Block, moment(a.At))

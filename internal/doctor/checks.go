@@ -30,6 +30,7 @@ var checks = []check{
 	{"disk.growth", "the room lasts", growth},
 
 	{"file.open", "the file can be opened", fileOpen},
+	{"file.new", "the file was not made only lately", newFile},
 	{"file.format", "the file is of this version's format", fileFormat},
 	{"file.commit", "the file stands at its newest commit", newestCommit},
 	{"file.stop", "the last stop was in order", fileStop},

@@ -34,6 +34,7 @@ func healthy(mode Mode) *Facts {
 			Intake: api.Intake{Intake: api.IntakeOpen},
 			Routes: []api.Route{{Route: "AUTO_RESOLVE", InProcess: true}, {Route: "ROUTE_REVIEW"}},
 		},
+		First:    &Record{N: 1, TS: now.Add(-48 * time.Hour)},
 		InForce:  map[string]int64{"max_backlog": 10_000_000, "max_ledger_keys": 50_000_000, "min_free_bytes": 64 << 20},
 		Handlers: []Handled{{Route: "AUTO_RESOLVE", Of: 1000, P99: time.Millisecond}},
 	}
@@ -124,6 +125,8 @@ var cases = []struct {
 	{"file.open", "held by one that does not answer", Stopped, func(f *Facts) {
 		f.File.Opened, f.File.Refused, f.File.Held, f.File.Why = false, errors.New("held by process 7"), true, "held"
 	}, Smell, "held by process 7"},
+	{"file.new", "an hour ago", Running, func(f *Facts) { f.First.TS = now.Add(-time.Hour) }, Note, "new and empty on 2026-11-30T11:00:00"},
+	{"file.new", "stopped", Stopped, func(f *Facts) { f.First.TS = now.Add(-time.Hour) }, Note, "new and empty"},
 	{"file.format", "an older one", Stopped, func(f *Facts) { f.File.Older = true }, Note, "format 1"},
 	{"file.commit", "a copy with a spoilt meta page", Copy, func(f *Facts) { f.File.Fallback = "meta page 1 cannot be used" }, Wrong, "meta page 1"},
 	{"file.commit", "after a loss of power", Stopped, func(f *Facts) { f.File.Fallback = "meta page 1 cannot be used" }, Smell, "meta page 1"},
@@ -145,6 +148,9 @@ var cases = []struct {
 	{"file.free_pages", "mostly free", Stopped, func(f *Facts) { f.Status.Store.FreeBytes = 600 << 20 }, Smell, "600 MiB"},
 
 	{"trail.archive", "never", Running, func(f *Facts) { f.Status.Archived = nil }, Smell, "no archive"},
+	{"trail.archive", "none since a restore", Running, func(f *Facts) {
+		f.Status.Archived, f.Restored = nil, &Record{N: 4, TS: now.Add(-time.Hour)}
+	}, Smell, "no archive was made since the restore of 2026-11-30T11:00:00"},
 	{"trail.archive", "a week ago", Running, func(f *Facts) { f.Status.Archived.At.Time = now.Add(-8 * 24 * time.Hour) }, Note, "8 days"},
 	{"trail.archive", "holds up retention", Stopped, func(f *Facts) {
 		f.Status.Archived.At.Time, f.Config.Value.Audit.Retention = now.Add(-50*time.Hour), 49*time.Hour
@@ -264,6 +270,16 @@ func TestExamine_an_unreadable_manifest(t *testing.T) {
 	r := Examine(f)
 	if !r.OK || len(r.Findings) > 0 || !slices.Contains(r.Unchecked, Unchecked{"file.manifest", "permission denied"}) {
 		t.Errorf("%+v, not checked: %+v", r.Findings, r.Unchecked)
+	}
+}
+
+// TestExamine_an_archive_in_place: nobody was killed who wrote a copy.
+func TestExamine_an_archive_in_place(t *testing.T) {
+	f := healthy(Stopped)
+	f.File.Origin, f.File.Marked, f.File.Clean = errors.New("a copy"), true, false
+	r := Examine(f)
+	if r.Wrong != 1 || len(r.Findings) != 1 || r.Findings[0].Check != "file.witness" || slices.Contains(r.Checked, "file.stop") {
+		t.Errorf("%+v, checked: %v", r.Findings, r.Checked)
 	}
 }
 

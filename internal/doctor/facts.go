@@ -38,6 +38,12 @@ type Facts struct {
 	Future    *Record
 	FutureWhy string
 
+	// First is the first record that the trail has; nil: FutureWhy.
+	First *Record
+	// Restored is the last RESTORED of a store that no archive was made of since; nil:
+	// there is none, or it is not known.
+	Restored *Record
+
 	// InForce are the limits that a running breakwater works with, by the names that
 	// receipts give them; nil: HandlersWhy.
 	InForce map[string]int64

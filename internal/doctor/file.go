@@ -1,6 +1,9 @@
 package doctor
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // fileOpen says why the file cannot be opened. A running breakwater has it open.
 func fileOpen(f *Facts, s *sheet) {
@@ -39,6 +42,24 @@ func unopened(f *Facts, s *sheet) bool {
 	return true
 }
 
+// lately is how long it is worth knowing that a store was made.
+const lately = 24 * time.Hour
+
+// newFile says that the file was made, new and empty, a short time ago: it may stand
+// in for one that lies elsewhere.
+func newFile(f *Facts, s *sheet) {
+	switch {
+	case f.Mode == Copy:
+		s.needless()
+	case f.Mode == Stopped && unopened(f, s):
+	case f.First == nil:
+		s.skip(cmp.Or(f.FutureWhy, "the trail has no record"))
+	case f.First.N == 1 && f.Now.Sub(f.First.TS) < lately:
+		s.find(Note, f.File.Path, "if there was one before: stop breakwater, see whether its disk is mounted, and data_dir and store.path (breakwater config show)",
+			"the store was made new and empty on %s: it knows nothing of before", stamp(f.First.TS))
+	}
+}
+
 // fileFormat says that the next start migrates the file: there is no way back.
 func fileFormat(f *Facts, s *sheet) {
 	if f.Mode == Running || unopened(f, s) {
@@ -69,6 +90,10 @@ func fileStop(f *Facts, s *sheet) {
 		return
 	}
 	if unopened(f, s) || f.File.Clean {
+		return
+	}
+	if f.File.Marked {
+		s.needless() // an archive in the store's place is such a copy, too
 		return
 	}
 	if f.Mode == Running {
@@ -198,6 +223,9 @@ func archived(f *Facts, s *sheet) {
 	case noStatus(f, s):
 		return
 	case f.Status.Archived == nil && f.Status.Audit.Records == 0:
+		return
+	case f.Status.Archived == nil && f.Restored != nil:
+		s.find(Smell, f.File.Path, hint, "no archive was made since the restore of %s: what this disk loses is lost", stamp(f.Restored.TS))
 		return
 	case f.Status.Archived == nil:
 		s.find(Smell, f.File.Path, hint, "no archive was ever made: what this disk loses is lost")

@@ -514,6 +514,30 @@ func TestMake_a_full_destination(t *testing.T) {
 	r.admit(100, 100)
 }
 
+// TestRetire: a manifest is put away once, over the one before, and none is no error.
+func TestRetire(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "breakwater.db")
+	name := path + ManifestSuffix
+	if retired, err := Retire(path); retired != "" || err != nil {
+		t.Errorf("nothing is there: %q, %v", retired, err)
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		retired, err := Retire(path)
+		if retired != name+RetiredSuffix || err != nil {
+			t.Fatalf("%q, %v", retired, err)
+		}
+		if kept, err := os.ReadFile(retired); string(kept) != text || err != nil {
+			t.Errorf("kept is %q, %v", kept, err)
+		}
+		if found, err := Check(path); found || err != nil {
+			t.Errorf("it is still there: %v, %v", found, err)
+		}
+	}
+}
+
 func TestCheck_notices_what_is_not_the_archive(t *testing.T) {
 	r := newRig(t)
 	dest := r.dest("one.db")

@@ -178,6 +178,24 @@ func Check(path string) (found bool, err error) {
 	return true, nil
 }
 
+// RetiredSuffix is appended to a manifest's name when its archive is in service.
+const RetiredSuffix = ".restored"
+
+// Retire renames the manifest beside the file at path, which is in service now and no
+// archive any more: one that is put in its place later would be compared with it. It
+// takes the place of one that was retired before. retired is its path; "" if there was
+// none.
+func Retire(path string) (retired string, err error) {
+	name := path + ManifestSuffix
+	switch err := os.Rename(name, name+RetiredSuffix); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("retire the manifest: %w", err)
+	}
+	return name + RetiredSuffix, nil
+}
+
 // hashOf is the SHA-256 of a file.
 func hashOf(f *os.File) (sum queue.Hash, err error) {
 	h := sha256.New()
