@@ -68,7 +68,13 @@ func TestStrayed_before_a_start(t *testing.T) {
 // TestStrayed_while_it_runs: an entry that leads nowhere when it is met holds its key, and
 // no other. After the next start all is as if nothing had been.
 func TestStrayed_while_it_runs(t *testing.T) {
-	rng := damageDice(t, 13)
+	t.Run("leads to nothing", func(t *testing.T) { strayedLive(t, 0xff) })
+	t.Run("leads to another key's", func(t *testing.T) { strayedLive(t, 43) })
+}
+
+// strayedLive has the first parked entry of 40 messages of a key lead to another place: 41
+// to 45 are another key's, and behind them is nothing.
+func strayedLive(t *testing.T, leads byte) {
 	ctx, now := context.Background(), time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	var told []string
 	o := damageOptions
@@ -96,10 +102,7 @@ func TestStrayed_while_it_runs(t *testing.T) {
 		c := x.b.parked.Cursor()
 		at, _ := c.First()
 		bad := bytes.Clone(at)
-		bad[len(bad)-1] = 0xff // a place where nothing is, or nothing of this key
-		if rng.IntN(2) == 0 {
-			bad[len(bad)-1] = byte(41 + rng.IntN(5))
-		}
+		bad[len(bad)-1] = leads
 		if err := x.b.parked.Delete(bytes.Clone(at)); err != nil {
 			return err
 		}
@@ -122,6 +125,11 @@ func TestStrayed_while_it_runs(t *testing.T) {
 		}
 		return n
 	}
+	// What is at the place that the entry leads to must still be there when it is met.
+	byHand := queue.Action{Now: now, By: "test"}
+	if _, err := s.HoldKeys(ctx, byHand, []string{"other"}); err != nil {
+		t.Fatal(err)
+	}
 	before := drain()
 	st, err := s.Status(ctx, now)
 	if err != nil || st.Damaged != 1 || st.BlockedKeys != 1 || len(told) != 1 {
@@ -133,7 +141,17 @@ func TestStrayed_while_it_runs(t *testing.T) {
 	s = open()
 	l.h.store = s
 	defer s.Close()
-	if after := drain(); before+after != 45 || before < 5 {
+	if _, err := s.ReleaseKeys(ctx, byHand, []string{"other"}); err != nil {
+		t.Fatal(err)
+	}
+	if after := drain(); before+after != 45 || before == 0 {
 		t.Errorf("%d of 45 were handed out before the next start, and %d after it", before, after)
+	}
+	if st, err := s.Status(ctx, now); err != nil || st.Damaged != 0 || st.BlockedKeys != 0 || st.OpenKeys != 0 {
+		t.Errorf("after the next start: %+v, %v", st, err)
+	}
+	l.admit(l.line("hot", ""))
+	if n := drain(); n != 1 {
+		t.Errorf("the key does not go on: %d handed out", n)
 	}
 }
