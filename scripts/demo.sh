@@ -10,8 +10,8 @@ root=$PWD
 bw=${BREAKWATER:-bin/breakwater}
 case $bw in /*) ;; *) bw=$root/$bw ;; esac
 
-# The path of a Unix socket has at most 107 bytes, so the folder's is short.
-dir=$(mktemp -d /tmp/breakwater-demo.XXXXXX)
+# The path of a Unix socket has at most 107 bytes, so the folder's must be short.
+dir=$(mktemp -d "${TMPDIR:-/tmp}/breakwater-demo.XXXXXX")
 pid=
 stop() {
 	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
@@ -28,6 +28,8 @@ run() {
 	printf '\n'
 	"$bw" --config "$dir/config.hcl" "$@"
 }
+# What is suggested names the folder, which is removed at the end.
+show() { run "$@" | sed '/^next: /d'; }
 # wait_for CONDITION…: until it holds, at most a minute.
 wait_for() {
 	tries=0
@@ -96,7 +98,7 @@ run enqueue testdata/exceptions/close.ndjson || status=$?
 
 wait_for idle
 say "5. Everything is decided; what could not be processed waits as dead letters"
-run status
+show status
 
 say "6. The whole life of one exception"
 run show 1

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -103,7 +104,8 @@ Lists dead letters in the order in which a replay would put them back, those tha
 of the flags select: lines that a gate refused (POISON_MESSAGE), lines that use a
 known idempotency key for something else (IDEMPOTENCY_CONFLICT), and exceptions that a
 handler rejected or failed too often. DIED is how often it has: more than once means
-that a replay did not help. An asterisk after the seq marks those that were edited.
+that a replay did not help. An asterisk after the seq marks those that were edited;
+their reason is that of the content they had before.
 
 With --group they are counted by code, field and reason, the largest group first, with
 the first and the last seq and since when the oldest is dead. The last line names the
@@ -161,13 +163,17 @@ func noLetter(selected bool) string {
 }
 
 func letterRow(x *api.Exception) []string {
-	seq := strconv.FormatUint(x.Seq, 10)
-	if x.EditedSHA256 != "" {
-		seq += "*"
+	seq, reason := strconv.FormatUint(x.Seq, 10), reasonText(x.Field, x.Reason)
+	if x.EditedSHA256 != "" { // why it died is of what it was
+		seq, reason = seq+"*", "edited since: "+reason
+	}
+	amount := x.VarianceAmount
+	if amount != "" { // else it cannot be read, and a currency alone is no amount
+		amount = strings.TrimSpace(amount + " " + x.Currency)
 	}
 	return []string{
 		seq, x.Code, moment(x.DeadAt), strconv.Itoa(x.Deaths), short(x.PartitionKey, 32),
-		x.VarianceAmount + " " + x.Currency, short(reasonText(x.Field, x.Reason), 80),
+		amount, short(reason, 80),
 	}
 }
 

@@ -321,7 +321,7 @@ func (c clock) waits(k *api.Key) string {
 		parts = append(parts, text)
 	}
 	if h := k.Hold; h != nil {
-		text := cmp.Or(h.By, "an operator") + " " + c.since(h.Since)
+		text := "held by " + cmp.Or(h.By, "an operator") + " " + c.since(h.Since)
 		if h.Reason != "" {
 			text += ": " + short(h.Reason, 60)
 		}

@@ -69,8 +69,12 @@ func recordWords(r *queue.Record) string {
 	w.text("reason", quoted(r.Reason))
 	w.text("note", quoted(r.Note))
 	w.text("stderr", quoted(r.Stderr))
-	w.raw("before", r.Before)
-	w.raw("after", r.After)
+	if r.Event == queue.EventEdited {
+		w.changes(r.Before, r.After)
+	} else {
+		w.raw("before", r.Before)
+		w.raw("after", r.After)
+	}
 	w.raw("detail", r.Detail)
 	if r.Peer != nil {
 		w.text("uid", strconv.FormatUint(uint64(r.Peer.UID), 10))
@@ -96,6 +100,21 @@ func (w *words) seq(name string, n uint64) {
 }
 
 func (w *words) raw(name string, doc json.RawMessage) { w.text(name, string(doc)) }
+
+// changes adds what an edit changed, a member each. Digests are for programs.
+func (w *words) changes(before, after json.RawMessage) {
+	value := func(text string) string {
+		if text == "" {
+			return "none"
+		}
+		return short(text, maxChange)
+	}
+	for _, c := range changesOf(before, after) {
+		if c.name != "source_hash" && c.name != "line_sha256" {
+			*w = append(*w, c.name+": "+value(c.from)+" -> "+value(c.to))
+		}
+	}
+}
 
 // time adds a moment to the second, without its date where that is the record's: it
 // is for orientation, the record has it whole.

@@ -173,3 +173,38 @@ func TestRecord_of_a_line_sent_again(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordWords_of_an_edit: a person reads what was changed, not two documents.
+func TestRecordWords_of_an_edit(t *testing.T) {
+	got := recordWords(&queue.Record{
+		Event: queue.EventEdited, By: "alice",
+		Before: []byte(`{"source_hash":"01","line_bytes":7,"currency":"EU"}`),
+		After:  []byte(`{"source_hash":"02","line_bytes":7,"currency":"EUR","variance_amount":"1.00"}`),
+	})
+	if want := `by alice  currency: "EU" -> "EUR"  variance_amount: none -> "1.00"`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// TestLetterRow: what cannot be read is no amount, and what was edited is not what died.
+func TestLetterRow(t *testing.T) {
+	row := letterRow(&api.Exception{Seq: 3, Currency: "EUR", Field: "variance_amount", Reason: "is missing"})
+	if row[5] != "" || row[6] != "variance_amount: is missing" {
+		t.Errorf("%q", row)
+	}
+	row = letterRow(&api.Exception{Seq: 3, VarianceAmount: "1", Currency: "EUR", Field: "variance_amount", Reason: "is missing", EditedSHA256: "00"})
+	if row[0] != "3*" || row[5] != "1 EUR" || row[6] != "edited since: variance_amount: is missing" {
+		t.Errorf("%q", row)
+	}
+}
+
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		n    int64
+		want string
+	}{{0, "0/s"}, {5, "<0.1/s"}, {6, "0.1/s"}, {60, "1/s"}} {
+		if got := rate(c.n, 60); got != c.want {
+			t.Errorf("%d in a minute: %s, want %s", c.n, got, c.want)
+		}
+	}
+}

@@ -218,9 +218,12 @@ func recentText(r *api.Recent) string {
 }
 
 // rate is how many a second there are, with one digit after the point while it says
-// something.
+// something. Few are not none.
 func rate(n, seconds int64) string {
 	tenths := 10 * n / max(seconds, 1)
+	if tenths == 0 && n > 0 {
+		return "<0.1/s"
+	}
 	if tenths >= 1000 || tenths%10 == 0 {
 		return number(tenths/10) + "/s"
 	}

@@ -129,8 +129,8 @@ func TestConsume(t *testing.T) {
 		c.send(t, fmt.Sprintf(`{"ack":%q,"outcome":"A"}`+"\n"+`{"ack":%q,"outcome":"B"}`+"\n"+`{"extend":%q}`+"\n"+`{"release":"%032x"}`+"\n", lease, lease, lease, 9))
 		for _, want := range []string{
 			fmt.Sprintf(`{"event":"settled","lease":%q,"seq":1}`, lease),
-			fmt.Sprintf(`{"event":"refused","lease":%q,"code":"ALREADY_SETTLED","error":"the message has been settled"}`, lease),
-			fmt.Sprintf(`{"event":"refused","lease":%q,"code":"ALREADY_SETTLED","error":"the message has been settled"}`, lease),
+			fmt.Sprintf(`{"event":"refused","lease":%q,"code":"ALREADY_SETTLED","error":"the message is settled"}`, lease),
+			fmt.Sprintf(`{"event":"refused","lease":%q,"code":"ALREADY_SETTLED","error":"the message is settled"}`, lease),
 			fmt.Sprintf(`{"event":"refused","lease":"%032x","code":"LEASE_EXPIRED","error":"the lease is over, or it is somebody else's"}`, 9),
 		} {
 			if got := c.next(t); got != want {

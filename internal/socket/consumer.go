@@ -224,7 +224,7 @@ func (k *consumer) extend() error {
 		a.seq, a.deadline, a.code = results[i].Seq, results[i].Deadline, results[i].Code
 		a.why = "the lease is over, or it is somebody else's"
 		if a.code == queue.CodeAlreadySettled {
-			a.why = "the message has been settled"
+			a.why = "the message is settled"
 		}
 	})
 }

@@ -86,7 +86,7 @@ func (s *state) held(t queue.Token, o queue.Owner, at time.Time) (*message, queu
 // refusal says a code of held in words.
 func refusal(c queue.Code) string {
 	if c == queue.CodeAlreadySettled {
-		return "the message has been settled"
+		return "the message is settled"
 	}
 	return "the lease is over, or it is somebody else's"
 }
