@@ -208,7 +208,17 @@ func (r *reading) flag(words []string) ([]string, error) {
 			known = append(known, "--"+f.Names()[0])
 		}
 	}
+	if r.command == nil && ofACommand(r.app.Commands, name) {
+		return nil, r.usage("the flag --%s goes behind the command", name)
+	}
 	return nil, r.unknown("flag", "--"+name, known)
+}
+
+// ofACommand reports whether any of the commands, or of those below them, has the flag.
+func ofACommand(commands []*ucli.Command, name string) bool {
+	return slices.ContainsFunc(commands, func(c *ucli.Command) bool {
+		return flagNamed(c.Flags, name) != nil || ofACommand(c.Subcommands, name)
+	})
 }
 
 // at is what an error begins with: the command, below the program, which says itself.

@@ -52,7 +52,7 @@ func TestArrange_refuses(t *testing.T) {
 		"prog show --reason x":  `prog show: there is no flag "--reason"`,
 		"prog list hold --reas": `prog list hold: there is no flag "--reas"; is "--reason" meant?`,
 		"prog show 1 --since":   "the flag --since needs a value",
-		"prog --key show":       `there is no flag "--key"`,
+		"prog --key show":       `the flag --key goes behind the command`,
 
 		"prog show --since 1 2 --since=3":    "prog show: --since is given twice",
 		"prog --config a show --config b 42": "prog show: --config is given twice",
@@ -201,5 +201,19 @@ func TestRun_prints_nowhere_else(t *testing.T) {
 		`breakwater: error: there is no command "nothing"`, `hint: see "breakwater --help"`, "",
 	}) {
 		t.Errorf("stdout %q, stderr %q", printed, said)
+	}
+}
+
+// TestArgs_of_a_command_before_it: who writes a flag too early is told where it goes.
+func TestArgs_of_a_command_before_it(t *testing.T) {
+	for line, want := range map[string]string{
+		"--socket x status":  "the flag --socket goes behind the command",
+		"--reason x dlq":     "the flag --reason goes behind the command",
+		"--sockets x status": `there is no flag "--sockets"`,
+	} {
+		status, said := provoke(t, nil, "", strings.Fields(line)...)
+		if status != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s: %d, %s, want %s", line, status, said, want)
+		}
 	}
 }
