@@ -209,9 +209,14 @@ func askTrail(ctx context.Context, f *doctor.Facts, control *client.Control) {
 	}
 }
 
+// restoredPatience is how long a restore is looked for: all of a long trail is read for it.
+const restoredPatience = 5 * time.Second
+
 // lastRestore is the newest RESTORED of the trail; nil: there is none, or it cannot be
-// known.
+// known in time.
 func lastRestore(ctx context.Context, control *client.Control) (last *doctor.Record) {
+	ctx, cancel := context.WithTimeout(ctx, restoredPatience)
+	defer cancel()
 	for line, err := range control.Records(ctx, queue.TrailQuery{Event: queue.EventRestored}) {
 		if err != nil {
 			return nil

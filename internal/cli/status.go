@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -49,7 +48,7 @@ edit or replay makes it younger.`,
 				case c.Bool("json"):
 					return e.printJSON(st)
 				}
-				return write(e.Stdout, append(statusText(&st, restoredAt(c.Context, control, &st)), e.nextOf(&st)...))
+				return write(e.Stdout, append(statusText(&st), e.nextOf(&st)...))
 			})
 		},
 	}
@@ -64,24 +63,8 @@ func (e *env) nextOf(st *api.Status) string {
 	return nextText(next...)
 }
 
-// restoredPatience is how long the status looks for a restore in the trail.
-const restoredPatience = 2 * time.Second
-
-// restoredAt is when a store was restored that no archive was made of since; zero: it
-// was not, or that is not known in time.
-func restoredAt(ctx context.Context, control *client.Control, st *api.Status) api.Time {
-	ctx, cancel := context.WithTimeout(ctx, restoredPatience)
-	defer cancel()
-	if st.Archived == nil {
-		if r := lastRestore(ctx, control); r != nil {
-			return api.Time{Time: r.TS}
-		}
-	}
-	return api.Time{}
-}
-
 // statusText is the status for people.
-func statusText(st *api.Status, restored api.Time) []byte {
+func statusText(st *api.Status) []byte {
 	rows := [][]string{
 		{"ready", number(st.Ready)},
 		{"scheduled", number(st.Scheduled)},
@@ -122,7 +105,7 @@ func statusText(st *api.Status, restored api.Time) []byte {
 	if st.Checkpoint != nil {
 		rows = append(rows, []string{"checkpoint", checkpointText(st.Checkpoint)})
 	}
-	rows = append(rows, []string{"archived", archivedText(st.Archived, restored)})
+	rows = append(rows, []string{"archived", archivedText(st.Archived)})
 	if !st.StartedAt.IsZero() {
 		rows = append(rows, []string{"lately", recentText(st.Recent)})
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, version %s, %d %s attached",
@@ -240,11 +223,8 @@ func trailText(a *api.Audit) string {
 }
 
 // archivedText says how far the trail is in an archive.
-func archivedText(a *api.Archived, restored api.Time) string {
-	switch {
-	case a == nil && !restored.IsZero():
-		return "nothing since the restore of " + moment(restored)
-	case a == nil:
+func archivedText(a *api.Archived) string {
+	if a == nil {
 		return "nothing"
 	}
 	return fmt.Sprintf("%s %s, up to block %d, %s", number(a.Records), plural(a.Records, "record", "records"), a.Block, moment(a.At))

@@ -25,11 +25,11 @@ func TestStatus(t *testing.T) {
 			"next try at the next exception\n":                                       {Unavailable: []api.Outage{{Route: "ROUTE_REVIEW", Since: at(-time.Minute), Next: at(0)}}},
 		} {
 			st.Now = at(0)
-			if text := string(statusText(&st, api.Time{})); !strings.Contains(text, want) {
+			if text := string(statusText(&st)); !strings.Contains(text, want) {
 				t.Errorf("%q is missing in\n%s", want, text)
 			}
 		}
-		if text := string(statusText(&api.Status{}, api.Time{})); strings.Contains(text, "intake") {
+		if text := string(statusText(&api.Status{})); strings.Contains(text, "intake") {
 			t.Errorf("a file alone takes lines:\n%s", text)
 		}
 	})
