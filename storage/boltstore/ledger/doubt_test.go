@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,14 +19,16 @@ import (
 
 var damageSeed = flag.Uint64("damage.seed", 1, "seed of the tests that spoil blocks, 0: a new one")
 
-// dice are what these tests roll; the log has what repeats them.
+// dice are what these tests roll, each its own; the log has what repeats them.
 func dice(t *testing.T) *rand.Rand {
 	seed := *damageSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-damage.seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
+	own := fnv.New64a()
+	_, _ = own.Write([]byte(t.Name()))
+	return rand.New(rand.NewPCG(seed, own.Sum64()))
 }
 
 // block is a stored block of a published segment.
@@ -173,7 +176,7 @@ func TestDoubt(t *testing.T) {
 // restarts. When they are mended everything is as if nothing had been: nothing was
 // lost, and nothing older has come in front of anything newer.
 func TestMerging_around_damage(t *testing.T) {
-	for n := range 12 {
+	for n := range 6 {
 		t.Run("nothing_is_lost_or_out_of_order", func(t *testing.T) {
 			rng := dice(t)
 			s := smallSizes()
