@@ -61,7 +61,7 @@ func (p *process) interfere(t *testing.T, call, how string) (stop func()) {
 func (p *process) failing(t *testing.T) { t.Helper(); p.interfere(t, "fdatasync", "error=EIO") }
 
 // A commit whose end nobody knows is answered by nobody and ends the process, whatever it
-// was to make true (F3, F4). The next start has all that was answered, and goes on.
+// was to make true. The next start has all that was answered, and goes on.
 func TestFailingDisk(t *testing.T) {
 	// keep begins with what is accepted, done, dead, running, and ready, in this order.
 	keep := func(t *testing.T) (*site, *process, goPipe) {
@@ -177,7 +177,7 @@ func TestFailingDisk(t *testing.T) {
 	})
 }
 
-// A disk that takes longer for a sync than a lease lasts expires none (F7).
+// A disk that takes longer for a sync than a lease lasts expires none.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `
@@ -218,7 +218,7 @@ func (s *site) onceEach(n int) {
 }
 
 // A process that stands still for longer than its leases (SIGSTOP, a suspended machine)
-// finds its handlers at work and lets them finish (F12).
+// finds its handlers at work and lets them finish.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
 	const lease = 200 * time.Millisecond
@@ -239,7 +239,7 @@ func TestStandstill(t *testing.T) {
 }
 
 // What is done to the file of a running store by others ends the process, and no line is
-// answered that went into a file that is not there any more (F16).
+// answered that went into a file that is not there any more.
 func TestFileTakenAway(t *testing.T) {
 	for name, take := range map[string]func(s *site) error{
 		"removed":   func(s *site) error { return os.Remove(s.store()) },
@@ -291,7 +291,7 @@ func TestFileTakenAway(t *testing.T) {
 }
 
 // Without a descriptor left no command can be started and no connection taken: nothing is
-// counted against anybody, and all goes on when there are some again (F10).
+// counted against anybody, and all goes on when there are some again.
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `
